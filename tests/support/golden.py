@@ -22,17 +22,15 @@ GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 COLUMNS = ("body", "stable_id", "redelivered", "received_at", "receiver", "sequence")
 
 KINDS = ("journal", "objects")
-"""A local journal, and one of objects; each in a folder of that name."""
+"""A journal on a disk, and one on a mount. They have the same form."""
 
 REMEMBERED = [MessageKey("/queue/ä", b"ID:old-%d" % number, bytes([number]) * 16) for number in range(3)]
 
 
 def main(name: str) -> None:
     folder = GOLDEN / name
-    folder.mkdir(parents=True)
-    for kind in KINDS:
-        with kind_of_journal(kind, folder / kind):
-            write(folder, kind)
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder)
 
 
 @contextmanager
@@ -43,23 +41,24 @@ def kind_of_journal(kind: str, directory: Path) -> Iterator[None]:
         yield
 
 
-def write(folder: Path, kind: str) -> None:
+def write(folder: Path) -> None:
     """A batch that is committed and one that is not; the rows of the latter as they were first read."""
+    path = folder / "journal"
     with DevBroker() as broker:
         options = {"url": broker.url, "destination": "/queue/a"}
-        with Run(options | {"journal": str(folder / kind)}, COLUMNS) as run:
+        with Run(options | {"journal": str(path)}, COLUMNS) as run:
             broker.publish_many("/queue/a", [b"committed %d" % number for number in range(5)])
             run.gather(5)
             run.commit()
             broker.publish_many("/queue/a", ["planned ä".encode(), b"", bytes(range(256))])
             rows = run.gather(3)
             state = {"start": run.start, "end": run.end, "rows": [plain(row) for row in rows]}
-    (folder / f"{kind}.offsets.json").write_text(json.dumps(state, indent=1))
-    opened = open_journal(JournalSettings(str(folder / kind), 1 << 20, max_remembered=1_000))
+    (folder / "journal.offsets.json").write_text(json.dumps(state, indent=1))
+    opened = open_journal(JournalSettings(str(path), 1 << 20, max_remembered=1_000))
     opened.remember(REMEMBERED)
     opened.close()
-    for empty in ("lock", "reserve"):
-        (folder / kind / empty).unlink(missing_ok=True)
+    for left in ("lock", "reserve"):
+        (path / left).unlink(missing_ok=True)
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -27,8 +27,8 @@ def begun(broker: DevBroker, state: dict[str, Any], **options: str) -> Run:
 def test_a_batch_in_the_journal_is_replayed(
     release: Path, kind: str, devbroker: DevBroker, tmp_path: Path
 ) -> None:
-    shutil.copytree(release / kind, tmp_path / kind)
-    state = json.loads((release / f"{kind}.offsets.json").read_text())
+    shutil.copytree(release / "journal", tmp_path / kind)
+    state = json.loads((release / "journal.offsets.json").read_text())
     with (
         kind_of_journal(kind, tmp_path / kind),
         begun(devbroker, state, journal=str(tmp_path / kind)) as run,

@@ -2,78 +2,105 @@
 
 from __future__ import annotations
 
-import errno
-import os
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.journals import damage
+from support.journals import SmallDisk, damage, local_journal, object_journal, objects
 
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.frame_batch import MessageKey
-from spark_stomp.journal.local.dedup_log import DedupLog
-from spark_stomp.journal.records import pack_keys
+from spark_stomp.journal import Journal
+from spark_stomp.journal.names import KEYS
 
-KEYS = [MessageKey("/queue/ä", b"ID:%d" % number, bytes([number]) * 16) for number in range(5)]
-
-
-def opened(path: Path, most: int = 100, *, tolerant: bool = False) -> list[MessageKey]:
-    return DedupLog(path, most, tolerant=tolerant).keys
+ALL = [MessageKey("/queue/ä", b"ID:%d" % number, b"d" * 16) for number in range(100)]
+Open = Callable[..., Journal]
 
 
-def test_what_was_appended_is_there_after_opening_again(tmp_path: Path) -> None:
-    file = DedupLog(tmp_path / "keys", 100, tolerant=False)
-    file.append(KEYS[:2])
-    file.append(KEYS[2:])
-    assert opened(tmp_path / "keys") == KEYS
-    # Rewritten as one batch, and none twice.
-    DedupLog(tmp_path / "keys", 100, tolerant=False).append(KEYS[:1])
-    assert opened(tmp_path / "keys") == KEYS
+@pytest.fixture(params=["disk", "mount"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Opens the same journal again each time."""
+    made: list[Journal] = []
+
+    def one(max_remembered: int = 1_000, *, tolerant: bool = False) -> Journal:
+        for journal in made:
+            journal.close()
+        kind = local_journal if request.param == "disk" else object_journal
+        made.append(kind(tmp_path, tolerant=tolerant, max_remembered=max_remembered))
+        return made[-1]
+
+    yield one
+    for journal in made:
+        journal.close()
 
 
-def test_beyond_the_bound_the_oldest_are_forgotten(tmp_path: Path) -> None:
-    DedupLog(tmp_path / "keys", 100, tolerant=False).append(KEYS)
-    assert opened(tmp_path / "keys", most=2) == KEYS[-2:]
+def test_what_was_appended_is_there_after_opening_again(opened: Open) -> None:
+    journal = opened()
+    journal.remember(ALL[:2])
+    journal.remember(ALL[2:5])
+    assert opened().remembered_keys == ALL[:5]
+    # None twice.
+    opened().remember(ALL[:1])
+    assert opened().remembered_keys == ALL[:5]
 
 
-def test_while_it_grows_the_oldest_go(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    file = DedupLog(path, 2, tolerant=False)
-    for _ in range(3):
-        file.append(KEYS)
-        assert file.keys == KEYS[-2:]
-        assert path.stat().st_size <= len(pack_keys(KEYS))
-    assert opened(path, most=2) == KEYS[-2:]
+def test_they_are_bounded_while_they_grow(opened: Open, tmp_path: Path) -> None:
+    journal = opened(20)
+    for key in ALL:
+        journal.remember([key])
+    assert journal.remembered_keys == ALL[-20:]
+    assert len(objects(tmp_path, KEYS)) <= 65
+    kept = opened().remembered_keys
+    assert kept == ALL[-len(kept) :]
+    assert 20 <= len(kept) <= 20 + 64
+    assert opened(20).remembered_keys == ALL[-20:]
 
 
-def test_with_a_full_disk_it_is_opened_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("how", ["damaged", "cut off"])
+def test_damage_is_an_error_or_tolerated(
+    opened: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
-    path = tmp_path / "keys"
-    path.write_bytes(pack_keys(KEYS) + pack_keys(KEYS)[:-3])
-
-    def full(descriptor: int, keys: object) -> None:
-        os.write(descriptor, b"half")
-        os.close(descriptor)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("spark_stomp.journal.local.dedup_log._write_synced", full)
-    assert opened(path, most=2) == KEYS[-2:]
-    assert path.read_bytes() == pack_keys(KEYS)
-    assert [one.name for one in tmp_path.iterdir()] == ["keys"]
-    assert "No space left" in caplog.text
-
-
-def test_a_torn_end_is_what_a_crash_leaves(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_bytes(pack_keys(KEYS[:2]) + pack_keys(KEYS[2:])[:-3])
-    assert opened(path) == KEYS[:2]
-
-
-def test_damage_before_the_end_is_an_error_or_tolerated(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_bytes(pack_keys(KEYS[:2]) + pack_keys(KEYS[2:]))
-    damage(path, 20)
+    journal = opened()
+    journal.remember(ALL[:2])
+    journal.remember(ALL[2:4])
+    first = objects(tmp_path, KEYS)[0]
+    if how == "damaged":
+        damage(first, 30)
+    else:
+        first.write_bytes(first.read_bytes()[:-1])
     with pytest.raises(JournalDamaged, match="second row"):
-        opened(path)
-    assert opened(path, tolerant=True) == []
+        opened()
+    with caplog.at_level(logging.ERROR):
+        assert opened(tolerant=True).remembered_keys == ALL[2:4]
+    assert "second row" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["zeros", "cut off"])
+def test_the_last_one_may_be_unfinished(opened: Open, tmp_path: Path, how: str) -> None:
+    journal = opened()
+    journal.remember(ALL[:2])
+    journal.remember(ALL[2:4])
+    last = objects(tmp_path, KEYS)[1]
+    last.write_bytes(last.read_bytes()[:-1] if how == "cut off" else bytes(last.stat().st_size))
+    journal = opened()
+    assert journal.remembered_keys == ALL[:2]
+    assert not last.exists()
+    journal.remember(ALL[2:3])
+    assert opened().remembered_keys == ALL[:3]
+
+
+def test_without_room_for_one_in_place_of_many_it_goes_on(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SmallDisk(tmp_path, monkeypatch)
+    journal = opened()
+    for key in ALL[:64]:
+        journal.remember([key])
+    disk.fill(free=500)
+    journal.remember(ALL[64:65])
+    assert len(objects(tmp_path, KEYS)) == 65
+    disk.size = 1 << 30
+    journal.remember(ALL[65:66])
+    assert len(objects(tmp_path, KEYS)) == 1
+    assert opened().remembered_keys == ALL[:66]

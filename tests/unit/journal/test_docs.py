@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from support.journals import batch_of, local_journal, object_journal
 
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import Journal
-from spark_stomp.journal.objects.object_names import FOLDERS, RESERVE
+from spark_stomp.journal.names import FOLDERS, LOCK, RESERVE
 from spark_stomp.receiver.dedup import MAX_REMEMBERED
 
 TEXT = (Path(__file__).parents[3] / "docs" / "journal.md").read_text(encoding="utf-8")
@@ -17,7 +19,7 @@ TEXT = (Path(__file__).parents[3] / "docs" / "journal.md").read_text(encoding="u
 
 def first_column(heading: str) -> set[str]:
     """The names in the table of a section."""
-    section = TEXT.split(f"### {heading}\n", 1)[1].split("\n#", 1)[0]
+    section = TEXT.split(f"## {heading}\n", 1)[1].split("\n#", 1)[0]
     return set(re.findall(r"^\| `(\S+)` \|", section, re.MULTILINE))
 
 
@@ -30,16 +32,14 @@ def used(journal: Journal) -> None:
     journal.close()
 
 
-def test_the_files_of_a_local_journal(tmp_path: Path) -> None:
-    used(local_journal(tmp_path))
-    assert first_column("In a local directory") == {path.name for path in tmp_path.iterdir()}
-
-
-def test_the_folders_of_a_journal_of_objects(tmp_path: Path) -> None:
-    used(object_journal(tmp_path))
+@pytest.mark.parametrize(
+    ("opened", "further"), [(local_journal, {LOCK, RESERVE}), (object_journal, {RESERVE})]
+)
+def test_what_is_written(tmp_path: Path, opened: Callable[[Path], Journal], further: set[str]) -> None:
+    used(opened(tmp_path))
     assert all(len(list((tmp_path / folder).iterdir())) == 1 for folder in FOLDERS)
-    found = {path.name for path in tmp_path.iterdir()}
-    assert first_column("In an object store") == found == {*FOLDERS, RESERVE}
+    assert {path.name for path in tmp_path.iterdir()} == {*FOLDERS, *further}
+    assert first_column("What is written") == {*FOLDERS, LOCK, RESERVE}
 
 
 def test_how_many_keys_are_kept() -> None:

@@ -20,7 +20,7 @@ def test_there_is_one_for_every_format() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
 def test_the_keys_of_deleted_frames_are_known(release: Path, kind: str, tmp_path: Path) -> None:
-    shutil.copytree(release / kind, tmp_path / kind)
+    shutil.copytree(release / "journal", tmp_path / kind)
     with kind_of_journal(kind, tmp_path / kind):
         journal = open_journal(JournalSettings(str(tmp_path / kind), 1 << 20, max_remembered=1_000))
     assert list(journal.remembered_keys) == REMEMBERED

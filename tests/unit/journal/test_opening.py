@@ -1,0 +1,365 @@
+"""Opening a journal: who may write, what a crash may leave, and errors for what is not there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from support.journals import batch_of, bodies, damage, expected, local_journal, object_journal, objects
+
+from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalUnwritable
+from spark_stomp.frame_batch import MessageKey
+from spark_stomp.journal import Journal
+from spark_stomp.journal.names import FOLDERS, FRAMES, KEYS, STATES, WRITERS
+from spark_stomp.journal.store import FolderStore, Objects
+
+Open = Callable[..., Journal]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+@pytest.fixture(params=["disk", "mount"])
+def opened(request: pytest.FixtureRequest, directory: Path) -> Iterator[Open]:
+    """Opens the journal in ``directory`` again each time."""
+    made: list[Journal] = []
+
+    def one(**options: bool) -> Journal:
+        for journal in made:
+            journal.close()
+        made.append((local_journal if request.param == "disk" else object_journal)(directory, **options))
+        return made[-1]
+
+    yield one
+    for journal in made:
+        journal.close()
+
+
+def fill(journal: Journal, groups: int = 4) -> Journal:
+    """Objects of 5 frames each."""
+    for number in range(groups):
+        journal.append([batch_of(5 * number, 5)])
+    return journal
+
+
+class TestTakeover:
+    @pytest.mark.rule("J.15")
+    def test_the_older_writer_stops_and_what_it_put_then_is_void(self, directory: Path) -> None:
+        old = fill(object_journal(directory), 2)
+        new = object_journal(directory)
+        with pytest.raises(JournalInUse, match="another query took over"):
+            old.append([batch_of(90, 5)])
+        assert old.end == 10
+        assert new.append([batch_of(10, 5)]) == [10]
+        assert bodies(new.batches(0, 15)) == expected(0, 15)
+        again = object_journal(directory)
+        assert bodies(again.batches(0, 15)) == expected(0, 15)
+        assert len(objects(directory)) == 3
+
+    def test_a_marker_that_somebody_deleted(self, directory: Path) -> None:
+        journal = fill(object_journal(directory), 2)
+        objects(directory, WRITERS)[0].unlink()
+        with pytest.raises(JournalDamaged, match="somebody deleted"):
+            journal.append([batch_of(10, 5)])
+
+    @pytest.mark.parametrize("folder", [STATES, KEYS])
+    def test_what_always_vanishes_is_an_error(
+        self, directory: Path, opened: Open, folder: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fill(opened(), 2).remember([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
+        for name in ("get", "reread"):
+            read = getattr(FolderStore, name)
+
+            def gone(store: FolderStore, path: str, read: Callable[..., bytes] = read) -> bytes:
+                if path.startswith(folder):
+                    raise FileNotFoundError(path)
+                return read(store, path)
+
+            monkeypatch.setattr(FolderStore, name, gone)
+        with pytest.raises(JournalDamaged, match="keep vanishing"):
+            opened()
+
+    def test_what_vanishes_meanwhile_is_listed_again(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An older writer that does not know yet of this one puts another state in place of its last."""
+        old = fill(object_journal(directory), 2)
+        names = Objects.names
+        calls = []
+
+        def listed(store: Objects, folder: str) -> dict[str, int]:
+            found = names(store, folder)
+            if folder == STATES and not calls:
+                calls.append(folder)
+                old.commit(5)
+                old.flush()
+            return found
+
+        monkeypatch.setattr(Objects, "names", listed)
+        new = object_journal(directory)
+        assert (calls, new.committed, new.end) == ([STATES], 5, 10)
+
+    def test_everything_is_deleted_under_its_hands(self, directory: Path, opened: Open) -> None:
+        journal = fill(opened(), 2)
+        shutil.rmtree(directory)
+        with pytest.raises(JournalUnwritable, match="No such file"):
+            journal.append([batch_of(10, 5)])
+
+    def test_openings_leave_nothing_behind(self, directory: Path, opened: Open) -> None:
+        fill(opened(), 2).flush()
+        for _ in range(5):
+            opened().flush()
+        assert [len(objects(directory, folder)) for folder in FOLDERS] == [1, 1, 2, 0]
+
+    def test_what_is_somebody_elses_stays(self, directory: Path, opened: Open) -> None:
+        fill(opened(), 2)
+        for folder in FOLDERS:
+            (directory / folder / "_SUCCESS").touch()
+            (directory / folder / "sub").mkdir()
+        assert bodies(opened().batches(0, 10)) == expected(0, 10)
+        assert (directory / FRAMES / "_SUCCESS").exists()
+
+
+class TestState:
+    """A state never changes but for how far the journal is, and there always is one."""
+
+    def test_the_new_one_is_put_before_the_old_one_goes(
+        self, directory: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        journal = fill(opened())
+        seen = []
+        put = FolderStore.put
+
+        def noted(store: FolderStore, path: str, data: bytes) -> None:
+            put(store, path, data)
+            seen.append((path.split("/")[0], len(objects(directory, STATES))))
+
+        monkeypatch.setattr(FolderStore, "put", noted)
+        journal.commit(3)
+        journal.flush()
+        # The next opening does so too, before the old writer's goes.
+        opened()
+        assert seen == [(STATES, 2), (WRITERS, 1), (STATES, 2)]
+        assert len(objects(directory, STATES)) == 1
+
+    def test_one_that_was_not_finished_does_not_count(self, directory: Path, opened: Open) -> None:
+        journal = fill(opened(), 2)
+        name = objects(directory, STATES)[0].name
+        journal.commit(5)
+        journal.flush()
+        kept = objects(directory, STATES)[0]
+        following = name.replace("-0000000000-", "-0000000007-")
+        for content in (b"", kept.read_bytes()[:20], bytes(int(name.rpartition("-")[2]))):
+            (directory / STATES / following).write_bytes(content)
+            assert opened().committed == 5
+            (directory / STATES / following).unlink(missing_ok=True)
+
+    @pytest.mark.parametrize("how", ["missing", "damaged"])
+    def test_it_is_not_known_which_journal_it_is(self, directory: Path, opened: Open, how: str) -> None:
+        fill(opened())
+        state = objects(directory, STATES)[0]
+        if how == "missing":
+            state.unlink()
+        else:
+            damage(state, 30)
+        with pytest.raises(JournalDamaged, match="the state that names the journal"):
+            opened()
+        journal = opened(tolerant=True)
+        # Nothing of it is served, and its positions are not given away again.
+        assert (journal.first, journal.end) == (20, 20)
+
+    def test_the_newest_of_two_openings_is_damaged(self, directory: Path, opened: Open) -> None:
+        fill(opened(), 2)
+        older = objects(directory, STATES)[0]
+        content = older.read_bytes()
+        opened().append([batch_of(10, 5)])
+        older.write_bytes(content)
+        damage(objects(directory, STATES)[1], 30)
+        with pytest.raises(JournalDamaged, match=r"is damaged: .*checksum.*messages \[10, 15\)"):
+            opened()
+        assert opened(tolerant=True).held(0, 15) == [(0, 10)]
+
+    def test_a_newer_format_is_refused_by_name(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("spark_stomp.journal.state._FORMAT", 9)
+        fill(opened())
+        monkeypatch.undo()
+        with pytest.raises(JournalError, match="format 9"):
+            opened()
+
+
+class TestCrash:
+    """The last object may be unfinished if the journal is not known to have reached it; nothing else may."""
+
+    @pytest.mark.rule("J.14")
+    def test_the_last_one_is_cut_off_anywhere(self, directory: Path, opened: Open) -> None:
+        fill(opened(), 3)
+        left = directory.with_name("left")
+        shutil.copytree(directory, left)
+        path = objects(directory)[-1]
+        for size in range(0, path.stat().st_size, 7):
+            shutil.rmtree(directory)
+            shutil.copytree(left, directory)
+            path.write_bytes(path.read_bytes()[:size])
+            journal = opened()
+            assert (journal.end, bodies(journal.batches(0, 10))) == (10, expected(0, 10))
+            assert not path.exists()
+
+    @pytest.mark.rule("J.14")
+    def test_the_last_one_is_full_of_zeros(self, directory: Path, opened: Open) -> None:
+        fill(opened(), 3)
+        path = objects(directory)[-1]
+        path.write_bytes(bytes(path.stat().st_size))
+        journal = opened()
+        assert (journal.end, bodies(journal.batches(0, 10))) == (10, expected(0, 10))
+        assert journal.append([batch_of(10, 1)]) == [10]
+
+    @pytest.mark.rule("J.1", "J.14")
+    @pytest.mark.parametrize("how", ["cut off", "zeros"])
+    def test_what_a_state_proves_was_whole(self, directory: Path, opened: Open, how: str) -> None:
+        fill(opened(), 3).flush()
+        path = objects(directory)[-1]
+        path.write_bytes(path.read_bytes()[:100] if how == "cut off" else bytes(path.stat().st_size))
+        content = path.read_bytes()
+        with pytest.raises(JournalDamaged, match=r"messages \[10, 15\)"):
+            list(opened().batches(0, 15))
+        assert path.read_bytes() == content
+
+    @pytest.mark.rule("J.14")
+    @pytest.mark.parametrize("how", ["cut off", "zeros"])
+    def test_what_another_was_put_after_was_whole(self, directory: Path, opened: Open, how: str) -> None:
+        fill(opened(), 3)
+        path = objects(directory)[1]
+        path.write_bytes(path.read_bytes()[:100] if how == "cut off" else bytes(path.stat().st_size))
+        content = path.read_bytes()
+        with pytest.raises(JournalDamaged, match=r"messages \[5, 10\)"):
+            list(opened().batches(0, 15))
+        assert path.read_bytes() == content
+
+    @pytest.mark.rule("J.14")
+    def test_what_an_older_writer_put_last_was_whole(self, directory: Path, opened: Open) -> None:
+        fill(opened(), 3)
+        opened()
+        path = objects(directory)[-1]
+        path.write_bytes(path.read_bytes()[:100])
+        with pytest.raises(JournalDamaged, match=r"messages \[10, 15\)"):
+            opened()
+
+    @pytest.mark.rule("J.16")
+    def test_what_was_committed_is_told_before_it_is_deleted(
+        self, directory: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        journal = fill(opened(), 3)
+        journal.commit(15)
+        deleted = []
+        delete = FolderStore.delete
+
+        def only_one(store: FolderStore, path: str) -> None:
+            if path.startswith(FRAMES):
+                deleted.append(path)
+                if len(deleted) > 1:
+                    raise PermissionError("gone")
+            delete(store, path)
+
+        monkeypatch.setattr(FolderStore, "delete", only_one)
+        with pytest.raises(JournalUnwritable):
+            journal.trim(15)
+        monkeypatch.undo()
+        again = opened()
+        assert (again.first, again.committed, again.end) == (5, 15, 15)
+
+    def test_a_deleted_object_that_reappears_is_deleted_again(self, directory: Path, opened: Open) -> None:
+        journal = fill(opened())
+        first = objects(directory)[0]
+        content = first.read_bytes()
+        journal.commit(10)
+        journal.trim(10)
+        first.write_bytes(content)
+        again = opened()
+        assert (again.first, again.end) == (10, 20)
+        assert not first.exists()
+
+
+class TestDamage:
+    @pytest.mark.rule("J.13")
+    def test_an_object_in_the_middle_is_missing(
+        self, directory: Path, opened: Open, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        fill(opened())
+        objects(directory)[1].unlink()
+        with pytest.raises(
+            JournalDamaged, match=r"messages \[5, 10\) of the journal are lost.*failOnDataLoss"
+        ):
+            opened()
+        journal = opened(tolerant=True)
+        assert journal.held(0, 30) == [(0, 5), (10, 20)]
+        assert bodies(journal.batches(10, 20)) == expected(10, 20)
+        with pytest.raises(JournalDamaged, match=r"\[5, 10\)"):
+            journal.batches(0, 20)
+        assert "[5, 10) of the journal are lost" in caplog.text
+
+    def test_below_what_is_committed_nothing_is_lost(self, directory: Path, opened: Open) -> None:
+        journal = fill(opened())
+        journal.commit(10)
+        journal.flush()
+        objects(directory)[1].unlink()
+        assert opened().held(0, 20) == [(10, 20)]
+
+    def test_the_last_is_missing_after_a_rest(self, directory: Path, opened: Open) -> None:
+        fill(opened()).flush()
+        objects(directory)[-1].unlink()
+        with pytest.raises(JournalDamaged, match=r"messages \[15, 20\)"):
+            opened()
+        # Its positions were given away.
+        assert opened(tolerant=True).append([batch_of(0, 1)]) == [20]
+
+    @pytest.mark.rule("J.14")
+    @pytest.mark.parametrize("index", [0, 2, 3])
+    def test_one_is_cut_off(self, directory: Path, opened: Open, index: int) -> None:
+        fill(opened()).flush()
+        path = objects(directory)[index]
+        path.write_bytes(path.read_bytes()[:100])
+        lost = rf"{path.name} has 100 bytes.*\[{5 * index}, {5 * index + 5}\)"
+        with pytest.raises(JournalDamaged, match=lost):
+            opened()
+        for _ in range(2):
+            journal = opened(tolerant=True)
+            assert (journal.end, journal.bytes_between(5 * index, 5 * index + 5)) == (20, 0)
+            # Before all that is left it counts as committed, and goes.
+            assert index == 0 or path.stat().st_size == 100
+
+    @pytest.mark.parametrize("offset", [2, 20, 100, 300])
+    def test_a_damaged_byte_is_noticed_when_it_is_read(
+        self, directory: Path, opened: Open, offset: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        fill(opened()).flush()
+        damage(objects(directory)[1], offset)
+        journal = opened()
+        with pytest.raises(JournalDamaged, match=r"damaged: messages \[5, 10\)"):
+            list(journal.batches(0, 20))
+        assert opened(tolerant=True).held(0, 20) == [(0, 5), (10, 20)]
+        assert "[5, 10) of the journal are lost" in caplog.text
+
+    def test_one_that_vanishes_is_noticed_when_it_is_read(self, directory: Path, opened: Open) -> None:
+        fill(opened()).flush()
+        journal = opened()
+        objects(directory)[1].unlink()
+        with pytest.raises(JournalDamaged, match=r"is missing: messages \[5, 10\)"):
+            list(journal.batches(0, 20))
+
+    def test_frames_of_another_journal_are_not_taken_for_its_own(
+        self, directory: Path, tmp_path: Path, opened: Open
+    ) -> None:
+        fill(opened(), 2)
+        with closing(fill(local_journal(tmp_path / "other"), 3)):
+            shutil.copy(objects(tmp_path / "other")[2], directory / FRAMES)
+        path = objects(directory)[2]
+        try:
+            assert opened().end == 10
+        except JournalDamaged:
+            # Its writer counts as newer if its id happens to be greater.
+            assert path.exists()
