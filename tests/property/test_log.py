@@ -16,7 +16,7 @@ from property.log_model import Engine, Query, receivers
 
 
 class WithJournal(Query):
-    """Segments are small, so that the journal deletes often."""
+    """The journal deletes single objects."""
 
     keeps = True
     folder: tempfile.TemporaryDirectory[str] | None = None
@@ -25,10 +25,8 @@ class WithJournal(Query):
     def run(self) -> Engine:
         if self.folder is None:
             self.folder = tempfile.TemporaryDirectory()
-            self.small = mock.patch.multiple(
-                "spark_stomp.journal.local.journal", _SMALLEST_SEGMENT=400, _LARGEST_SEGMENT=400
-            )
-            self.small.start()
+            self.often = mock.patch("spark_stomp.source.journal_writer._TRIM_OBJECTS", 1)
+            self.often.start()
         folder = Path(self.folder.name) / "journal"
         return JournalEngine(folder, self.max_bytes, ack_when_durable=self.acks_durable)
 
@@ -63,7 +61,7 @@ class WithJournal(Query):
             super().teardown()
         finally:
             assert self.folder is not None
-            self.small.stop()
+            self.often.stop()
             self.folder.cleanup()
 
 

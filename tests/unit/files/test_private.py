@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from spark_stomp.journal.local.dedup_log import DedupLog
 from support.journals import batch_of, local_journal, object_journal
 
 from spark_stomp.errors import CheckpointUnreadable, JournalError, JournalUnwritable
 from spark_stomp.files import private
 from spark_stomp.files.locations import resolve
 from spark_stomp.frame_batch import MessageKey
-from spark_stomp.journal.local.dedup_log import DedupLog
 from spark_stomp.journal.records import pack_keys
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.status.files import StatusFile

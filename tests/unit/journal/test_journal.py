@@ -398,6 +398,6 @@ class TestLocation:
         left = tmp_path / "journal" / name
         left.parent.mkdir(parents=True)
         left.write_text("{}")
-        with pytest.raises(JournalError, match="an earlier release wrote .*until nothing is left"):
+        with pytest.raises(JournalError, match=r"an earlier release wrote .*until nothing is left"):
             open_journal()
         assert [path for path in (tmp_path / "journal").rglob("*") if path.is_file()] == [left]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.journals import bodies, frame, local_journal
+from support.journals import SmallDisk, bodies, frame, local_journal
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.journal.local.journal import LocalJournal
+from spark_stomp.journal import Journal
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.source.journal_backlog import recover
@@ -327,9 +325,7 @@ class TestRoom:
     SMALL = 6_000
 
     @pytest.fixture(autouse=True)
-    def small_segments(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 500)
-        monkeypatch.setattr("spark_stomp.journal.local.journal._LARGEST_SEGMENT", 500)
+    def small_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 500)
 
     def filled(self, make: Make) -> Query:
@@ -395,15 +391,16 @@ class TestRoom:
 
     def test_what_is_committed_stays_for_one_batch_more_where_there_is_room(self, make: Make) -> None:
         query = make()
-        for number in range(10):
+        for number in range(40):
             query.deliver(number)
             query.writer.step()
-        for committed in (4, 8):
+        for committed in (15, 16, 35, 38):
             query.writer.commit(committed)
             query.acks(f"receipt {committed}")
             query.receiver.confirm(f"receipt {committed}")
-        query.writer.step()
-        assert 0 < query.journal.first <= 4
+            query.writer.step()
+            # Not before sixteen objects may go.
+            assert query.journal.first == {35: 16, 38: 35}.get(committed, 0)
 
     @pytest.mark.rule("J.12")
     @pytest.mark.parametrize("before", ["_write", "_lacks_space"])
@@ -446,185 +443,67 @@ class TestRoom:
         assert query.writer.step()
 
 
-class Disk:
-    """A disk of ``size`` bytes under a folder: what does not fit any more is written in part, and refused."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        self.size = 1 << 30
-        write = os.write
-
-        def bounded(descriptor: int, data: bytes | memoryview) -> int:
-            if self.free <= 0 and len(data):
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return write(descriptor, data[: self.free])
-
-        def allocated(descriptor: int, offset: int, length: int) -> None:
-            if length > self.free:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            os.truncate(descriptor, length)
-
-        monkeypatch.setattr(os, "write", bounded)
-        monkeypatch.setattr(os, "writev", lambda descriptor, parts: bounded(descriptor, b"".join(parts)))
-        monkeypatch.setattr(os, "posix_fallocate", allocated)
-
-    @property
-    def used(self) -> int:
-        """What is deleted and still open takes up its room, too."""
-        deleted = 0
-        for one in Path("/proc/self/fd").iterdir():
-            with suppress(FileNotFoundError):
-                name = str(one.readlink())
-                if name.startswith(str(self.folder)) and name.endswith("(deleted)"):
-                    deleted += one.stat().st_size
-        return deleted + sum(path.stat().st_size for path in self.folder.rglob("*"))
-
-    @property
-    def free(self) -> int:
-        return self.size - self.used
-
-
 class TestFullDisk:
-    @pytest.fixture(autouse=True)
-    def small_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, size in (
-            ("_SMALLEST_SEGMENT", 500),
-            ("_LARGEST_SEGMENT", 500),
-            ("_LARGEST_RESERVE", 1_000),
-        ):
-            monkeypatch.setattr(f"spark_stomp.journal.local.journal.{name}", size)
-
     @pytest.fixture
-    def disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
-        (tmp_path / "journal").mkdir()
-        return Disk(tmp_path / "journal", monkeypatch)
-
-    @staticmethod
-    def fill(query: Query, disk: Disk, *, reserve: bool = True) -> int:
-        """Deliver and write until the disk has no room; returns how many frames came.
-
-        Without ``reserve`` its room was taken as well.
-        """
-        disk.size = disk.used + 3_000
-        came = query.fill()
-        if not reserve:
-            (disk.folder / "reserve").unlink()
-            disk.size = disk.used
-        return came
-
-    @staticmethod
-    def acknowledge(query: Query) -> None:
-        query.acks()
-        query.receiver.confirm("receipt")
+    def disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallDisk:
+        return SmallDisk(tmp_path / "journal", monkeypatch)
 
     @pytest.mark.rule("J.12")
-    def test_frames_wait_and_what_is_there_is_served(
-        self, make: Make, disk: Disk, caplog: pytest.LogCaptureFixture
+    def test_the_query_fails_and_what_has_no_room_is_neither_offered_nor_acked(
+        self, make: Make, disk: SmallDisk
     ) -> None:
-        query = make()
-        came = self.fill(query, disk)
-        assert query.writer.full_because == "disk"
-        assert (query.journal.end, query.writer.unwritten) == (came - 1, 1)
-        assert not query.writer.step()
-        assert query.acks() == []
-        assert caplog.text.count("until commits make room") == 1
-        assert len(bodies(query.journal.batches(0, came - 1))) == came - 1
+        query = make(ack_when_durable=True)
+        query.deliver(0, 2)
+        query.writer.step()
+        assert query.acks() == [b"h0", b"h1"]
+        disk.fill()
+        query.deliver(2, 2)
+        query.writer.start()
+        query.writer.wake()
+        wait_until(lambda: query.writer.failure is not None, what="the failure")
+        assert isinstance(query.writer.failure, JournalUnwritable)
+        assert "Make room there, and start the query again" in str(query.writer.failure)
+        assert (query.journal.end, query.acks("second")) == (2, [])
+        # The next run has the rest from the broker.
+        disk.size = 1 << 30
+        query = make(ack_when_durable=True)
+        query.deliver(0, 4, handle="again")
+        query.writer.step()
+        assert bodies(query.journal.batches(0, 4)) == [f"body {number}" for number in range(4)]
 
     @pytest.mark.rule("J.11", "J.12")
-    @pytest.mark.parametrize("reserve", [False, True])
-    def test_commits_make_room(self, make: Make, disk: Disk, reserve: bool) -> None:
-        query = make()
-        came = self.fill(query, disk, reserve=reserve)
-        query.writer.commit(came - 1)
-        self.acknowledge(query)
-        assert query.writer.step()
-        assert (query.journal.end, query.writer.full) == (came, False)
-        assert query.journal.first > 0
-        assert bodies(query.journal.batches(came - 1, came)) == [f"body {came - 1}"]
-        assert (disk.folder / "reserve").stat().st_size == 1_000
-
-    @pytest.mark.rule("J.11")
-    @pytest.mark.parametrize("reserve", [False, True])
-    def test_without_a_confirmed_ack_only_if_the_keys_are_durable(
-        self, make: Make, disk: Disk, reserve: bool
+    @pytest.mark.parametrize("is_told", [False, True])
+    def test_full_of_what_is_committed_the_next_run_makes_room(
+        self, make: Make, disk: SmallDisk, is_told: bool
     ) -> None:
         query = make()
-        came = self.fill(query, disk, reserve=reserve)
-        query.writer.commit(came - 1)
-        query.receiver.disconnected(redelivers=True)
-        query.receiver.connected(keyed=True)
-        query.deliver(came - 1)
-        if reserve:
-            assert query.writer.step()
-            assert query.journal.first > 0
-        else:
-            with pytest.raises(JournalUnwritable, match="No space left"):
-                query.writer.step()
-            assert query.journal.first == 0
-        query.receiver.disconnected(redelivers=True)
-        disk.size = 1 << 30
-        query = make()
-        query.deliver(0, came, handle="again")
-        query.writer.step()
-        counts = query.receiver.counts
-        # Where there was no room for a mark either, only the checkpoint knows of the commit.
-        assert (query.journal.end, counts.dropped > 0) == (came, reserve)
-        assert counts.dropped + counts.reattached >= came - 1
-
-    @pytest.mark.rule("J.12")
-    def test_a_restart_serves_what_is_there(self, make: Make, disk: Disk) -> None:
-        query = make()
-        came = self.fill(query, disk, reserve=False)
-        query.receiver.disconnected(redelivers=True)
-        # It ends with its process, which has files open.
-        query.close()
-        query.journal._segments = []
-        query = make()
-        query.writer.start()
-        query.deliver(0, came, handle="again")
-        query.writer.wake()
-        wait_until(lambda: query.writer.full_because == "disk", what="the writer to see it")
-        held = query.journal.end
-        assert held == came - 1
-        assert len(bodies(query.journal.batches(0, held))) == held
-        query.writer.commit(held)
-        # The ACKs of all of them came again, and are confirmed.
-        self.acknowledge(query)
-        query.writer.wake()
-        wait_until(lambda: query.journal.end == came, what="the one that waited")
-        assert query.writer.failure is None
-
-    def test_no_room_goes_to_keys_if_nothing_can_be_deleted(self, make: Make, disk: Disk) -> None:
-        query = make()
-        self.fill(query, disk)
-        query.writer.commit(1)
-        self.acknowledge(query)
-        for _ in range(3):
+        for number in range(5):
+            query.deliver(number)
             query.writer.step()
-        assert not (disk.folder / "settled.keys").exists()
-        assert (disk.folder / "reserve").exists()
-
-    @pytest.mark.rule("5.1")
-    def test_nothing_that_could_make_room_is_an_error(self, make: Make, disk: Disk) -> None:
-        query = make()
-        disk.size, size = disk.used + 10, query.journal.size
-        query.deliver(0)
+        disk.fill()
+        if is_told:
+            query.writer.commit(5)
+        query.deliver(5)
         with pytest.raises(JournalUnwritable, match="No space left"):
             query.writer.step()
-        assert (query.journal.end, query.journal.size) == (0, size)
-
-    def test_as_many_as_there_is_room_for_are_written(self, make: Make, disk: Disk) -> None:
+        query.receiver.disconnected(redelivers=True)
         query = make()
-        disk.size = disk.used + 3_000
-        for number in range(100):
-            query.deliver(number)
+        assert query.journal.committed == (5 if is_told else 0)
+        # Spark says it, if the journal does not know.
+        query.writer.commit(5)
+        query.deliver(0, 6, handle="again")
+        if not is_told:
+            with pytest.raises(JournalUnwritable, match="No space left"):
+                query.writer.step()
+            query.receiver.disconnected(redelivers=True)
+            query = make()
+            query.deliver(0, 6, handle="again")
+        # What is deleted has to give the room of the reserve back.
+        disk.size += 2_000
         assert query.writer.step()
-        assert 10 < query.journal.end < 100
-        while query.writer.step():
-            pass
-        assert query.writer.full_because == "disk"
-        held = query.journal.end
-        assert bodies(query.journal.batches(0, held)) == [f"body {number}" for number in range(held)]
+        assert (query.journal.first, query.journal.end) == (5, 6)
+        assert query.receiver.counts.dropped == 5
+        assert query.acks() == [b"again%d" % number for number in range(5)]
 
 
 class TestThread:
@@ -660,10 +539,10 @@ class TestThread:
     ) -> None:
         query = make(ack_when_durable=True)
 
-        def fails(journal: LocalJournal, run: FrameBatch, committed: int) -> None:
+        def fails(descriptor: int, parts: object) -> None:
             raise raised
 
-        monkeypatch.setattr("spark_stomp.journal.local.segment.Segment.append", fails)
+        monkeypatch.setattr("spark_stomp.journal.store.write_fully", fails)
         query.deliver(0, 2)
         query.writer.start()
         wait_until(lambda: query.writer.failure is not None, what="the failure")
@@ -677,14 +556,14 @@ def test_a_write_that_outlives_the_stop_is_finished_and_the_journal_let_go(
 ) -> None:
     query = make()
     begun, go_on = threading.Event(), threading.Event()
-    append = LocalJournal.append
+    append = Journal.append
 
-    def slow(journal: LocalJournal, runs: Sequence[FrameBatch]) -> list[int]:
+    def slow(journal: Journal, runs: Sequence[FrameBatch]) -> list[int]:
         begun.set()
         assert go_on.wait(PATIENCE)
         return append(journal, runs)
 
-    monkeypatch.setattr(LocalJournal, "append", slow)
+    monkeypatch.setattr(Journal, "append", slow)
     query.deliver(0)
     query.writer.start()
     query.writer.wake()
