@@ -97,6 +97,7 @@ class Journal:
             self._objects = found.frames
             self._size = sum(name.size for name in found.frames)
             self._end, self._committed = found.end, found.committed
+            self._committed_before = found.committed_before
             self._acked = 0 if listing.state is None else listing.state.acked
             name = secrets.token_hex(8) if listing.state is None else listing.state.journal
             self._state = State(self.writer, name, found.end, found.accepted, found.end, found.committed)
@@ -135,6 +136,14 @@ class Journal:
     def committed(self) -> int:
         """The position up to which Spark has committed, as far as the journal knows."""
         return self._committed
+
+    @property
+    def committed_before(self) -> int:
+        """Where the last batch began that Spark had committed before this opening, or an earlier one.
+
+        On a disk or mount without room it is where that batch ended: nothing is kept for longer than needed.
+        """
+        return self._committed if self._store.lacks_room else self._committed_before
 
     @property
     def acked(self) -> int:

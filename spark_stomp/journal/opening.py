@@ -98,6 +98,7 @@ class Found:
         accepted: what a new state accepts.
         end: the next position. Every position that ``append`` ever returned is below it.
         committed: the position up to which Spark had committed.
+        committed_before: an earlier committed position: what lies between is one batch or more.
         damage: a sentence about each thing that is damaged or lost.
     """
 
@@ -106,6 +107,7 @@ class Found:
     accepted: tuple[Accepted, ...]
     end: int
     committed: int
+    committed_before: int
     damage: list[str]
 
 
@@ -205,13 +207,16 @@ def resolve(listing: Listing, broken: Mapping[FramesName, str]) -> Found:
         lost = [*(broken[name] for name in valid if name in broken), *lost]
     kept = _behind_gaps(whole, committed)
     old = {name for name in valid if name.end <= committed} - {*kept}
+    # If the journal is opened despite lost positions, these count as committed.
+    committed = max(committed, kept[0].first if kept else end)
+    before = [name.committed for name in kept if name.committed < committed]
     return Found(
         frames=kept,
         void=[*void, *old],
         accepted=accepted_of(name for name in valid if name not in old),
         end=end,
-        # If the journal is opened despite lost positions, these count as committed.
-        committed=max(committed, kept[0].first if kept else end),
+        committed=committed,
+        committed_before=max(before, default=0),
         damage=[*_damage(listing, newer, lost), *listing.keys.damage],
     )
 

@@ -66,6 +66,10 @@ class Store(Protocol):
     A method that fails raises OSError or an error of pyarrow, and FileNotFoundError if the object is missing.
     """
 
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the last put found no room."""
+
     def prepare(self, folders: Iterable[str]) -> None:
         """Make the folders, if the store has folders at all."""
 
@@ -84,6 +88,8 @@ class Store(Protocol):
 
 class ArrowStore:
     """Objects below ``root`` in a file system of ``pyarrow.fs``."""
+
+    lacks_room = False
 
     def __init__(self, files: Any, root: str) -> None:
         self._files = files
@@ -116,9 +122,9 @@ class ArrowStore:
 class FolderStore:
     """Files below ``root``, on a disk or a mount. Each is written once, from front to back, and synced.
 
-    One of them, the reserve, only takes up room. It is given up for anything but frames: on a full disk no
-    journal could be opened otherwise, and nothing be deleted. Frames are put only while it is there. A put
-    raises NoRoom if there is no room.
+    One of them, the reserve, only takes up room. It is given up if there is none, for anything but frames: on
+    a full disk no journal could be opened otherwise, and nothing be deleted. Frames are put only while it is
+    there. A put raises NoRoom if there is no room.
     """
 
     def __init__(self, root: str, reserve_bytes: int = _RESERVE_BYTES) -> None:
@@ -144,10 +150,15 @@ class FolderStore:
                 self._put(RESERVE, bytes(self._reserve_bytes))
             self._put(path, data)
         except NoRoom:
+            reserve.unlink(missing_ok=True)
             if is_frames:
                 raise
-            reserve.unlink(missing_ok=True)
             self._put(path, data)
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the last put found no room for frames, or there were none yet."""
+        return not (self._root / RESERVE).exists()
 
     def _put(self, path: str, data: bytes) -> None:
         target = self._root / path
@@ -221,6 +232,11 @@ class Objects:
     def shown(self) -> str:
         """The location as text, without credentials."""
         return self._location.shown
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the last put found no room, also one of an earlier writer."""
+        return self._store.lacks_room
 
     def prepare(self, folders: Iterable[str]) -> None:
         """Make the folders, if the store has folders at all."""
@@ -299,12 +315,12 @@ class Disk(Objects):
     _delays = ()
 
     def __init__(
-        self, location: Location, reserve_bytes: int = _RESERVE_BYTES, lock_timeout: float = _LOCK_TIMEOUT
+        self, location: Location, reserve_bytes: int = _RESERVE_BYTES, lock_timeout: float | None = None
     ) -> None:
         self._folder = FolderStore(location.root, reserve_bytes)
         super().__init__(self._folder, location)
         self._root = Path(location.root)
-        self._lock_timeout = lock_timeout
+        self._lock_timeout = _LOCK_TIMEOUT if lock_timeout is None else lock_timeout
         self._lock: int | None = None
 
     def prepare(self, folders: Iterable[str]) -> None:

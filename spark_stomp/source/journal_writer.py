@@ -71,7 +71,7 @@ class JournalWriter:
         self._changed = changed
         # Held to change one of the next two attributes. Reading one needs no lock.
         self._lock = threading.Lock()
-        self._committed = self._keep_from = journal.committed
+        self._committed, self._keep_from = journal.committed, journal.committed_before
         if ack_when_durable:
             recovered.permit_acks()
         self._bound: Bound | None = None
@@ -249,6 +249,7 @@ class JournalWriter:
         acked = min(unconfirmed, default=self._journal.end)
         # Commits come while frames are gathered, too. The journal deletes only what it knows to be committed.
         self._journal.commit(self._committed, acked)
-        if self._journal.can_trim(min(upto, acked), least):
+        upto = min(upto, acked)
+        if self._journal.can_trim(upto, least):
             self._journal.remember(self._index.take_unwritten())
-            self._journal.trim(min(upto, acked))
+            self._journal.trim(upto)

@@ -22,8 +22,8 @@ from support.proxy import FaultProxy, Way
 from support.waiting import wait_until
 
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.journal.local.journal import LocalJournal
-from spark_stomp.journal.local.segment import Segment
+from spark_stomp.journal.frames import FrameObjects
+from spark_stomp.journal.journal import Journal
 from spark_stomp.spark.stream_reader import StompStreamReader
 
 BATCH = 20
@@ -41,8 +41,8 @@ _LONG_HEADER = ("x-long", "y" * 2_000)
 _POISONED = BATCH // 3
 
 JOURNAL_MOMENTS = {
-    "during the journal write": Point.after(Segment.append, 2, "hold"),
-    "after the journal write, before the offer": Point.after(LocalJournal.append, 2, "hold"),
+    "during the journal write": Point.after(FrameObjects.put, 2, "hold"),
+    "after the journal write, before the offer": Point.after(Journal.append, 2, "hold"),
 }
 MOMENTS: dict[str, Point | None] = {
     "before the fetch": Point.before(StompStreamReader.read, 2, "hold"),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.driven import Json, Run
-from support.journals import SmallMount
+from support.journals import SmallDisk, objects
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -235,11 +234,12 @@ class TestRefused:
 
     @pytest.mark.rule("J.13", "J.14")
     def test_damage_in_the_middle(self, begun: Query, caplog: pytest.LogCaptureFixture) -> None:
-        (path,) = begun.journal.glob("*.segment")
+        (path,) = (path for path in objects(begun.journal) if b"message 12" in path.read_bytes())
         content = path.read_bytes()
         path.write_bytes(content.replace(b"message 12", b"message !!"))
         with pytest.raises(JournalDamaged, match="lost"):
             begun.begin().read()
+        assert b"message !!" in path.read_bytes()
         begun.end()
         run = begun.begin(failOnDataLoss="false")
         assert texts(10, 10)[2] not in bodies(run.read())
@@ -314,8 +314,7 @@ class TestRefused:
     def test_an_older_copy_of_the_checkpoint(
         self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 300)
-        monkeypatch.setattr("spark_stomp.journal.local.journal._LARGEST_SEGMENT", 300)
+        monkeypatch.setattr("spark_stomp.source.journal_writer._TRIM_OBJECTS", 1)
         old: list[Json] = []
         run = query.begin()
         for first in range(0, 50, 10):
@@ -324,7 +323,7 @@ class TestRefused:
             run.commit()
             old.append(run.start)
             emptied(devbroker)
-        wait_until(lambda: len(list(query.journal.glob("*.segment"))) < 4, what="the deletion of segments")
+        wait_until(lambda: run.status.document["journal"]["first"] > 10, what="the deletion of frames")
         query.end()
         query.committed = old[0]
         run = query.begin()
@@ -345,68 +344,68 @@ class TestBeyondTheUnackedWindow:
     def test_at_the_journals_bound_everything_still_comes(
         self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 1_000)
         monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 1_000)
         devbroker.publish_many(QUEUE, texts(0, 300))
         run = query.begin(journalMaxBytes=8_000, prefetch=50)
         assert bodies(run.take(300)) == texts(0, 300)
         run.commit()
         emptied(devbroker)
-        assert sum(path.stat().st_size for path in query.journal.glob("*.segment")) < 12_000
+        assert sum(path.stat().st_size for path in objects(query.journal)) < 12_000
 
 
-class TestFullMount:
+class TestFullDisk:
     SIZE = 250_000
 
-    @pytest.fixture(autouse=True)
-    def mount(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("spark_stomp.files.locations._MOUNTS", (str(tmp_path),))
-        SmallMount(tmp_path, monkeypatch).size = self.SIZE
+    @pytest.fixture(params=["disk", "mount"])
+    def disk(
+        self, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> SmallDisk:
+        if request.param == "mount":
+            monkeypatch.setattr("spark_stomp.files.locations._MOUNTS", (str(tmp_path),))
+        disk = SmallDisk(tmp_path, monkeypatch)
+        disk.size = self.SIZE
+        return disk
 
-    @pytest.mark.rule("J.12", "J.16")
-    @pytest.mark.parametrize("restart", [False, True])
-    def test_what_has_no_room_waits_until_commits_make_room(
-        self, query: Query, devbroker: DevBroker, restart: bool, caplog: pytest.LogCaptureFixture
+    @pytest.mark.rule("7.1", "J.12")
+    def test_the_query_fails_nothing_is_lost_and_it_goes_on_once_there_is_room(
+        self, query: Query, devbroker: DevBroker, disk: SmallDisk
     ) -> None:
-        def taken(count: int) -> bool:
-            assert run.status.failure is None
-            return run.status.document["journal"]["end"] == count or "until commits make room" in caplog.text
-
+        query.options["journalMaxBytes"] = 10_000_000
         sent = [text.ljust(10_000) for text in texts(0, 30)]
         run = query.begin()
         run.idle()
-        for count in range(5, 31, 5):
-            devbroker.publish_many(QUEUE, sent[count - 5 : count])
-            wait_until(partial(taken, count), what="five more in the journal, or a full mount")
+        for first in range(0, 30, 5):
+            devbroker.publish_many(QUEUE, sent[first : first + 5])
+        wait_until(lambda: run.status.failure is not None, what="the failure")
+        with pytest.raises(JournalUnwritable, match=r"/journal cannot be.*No space left.*Make room there"):
+            run.batch()
         held = run.status.document["journal"]["end"]
-        acked = held if query.options["ackAfter"] == "journal" else 0
-        wait_until(lambda: devbroker.queue(QUEUE).acked == acked, what="the ACKs")
-        assert 0 < held < 30
-        if restart:
-            run = query.again()
-        assert bodies(run.take(30)) == sent
+        assert devbroker.queue(QUEUE).acked <= (held if query.options["ackAfter"] == "journal" else 0)
+        query.end()
+        disk.size = 1 << 30
+        run = query.begin()
+        assert sorted(bodies(run.take(30))) == sorted(sent)
         run.commit()
         emptied(devbroker)
-        assert run.status.failure is None
 
-    @pytest.mark.rule("7.1", "J.12")
-    def test_if_nothing_can_make_room_the_query_fails_until_there_is_some(
-        self, query: Query, devbroker: DevBroker, tmp_path: Path
+    @pytest.mark.rule("J.11", "J.12")
+    def test_full_of_what_is_committed_it_is_started_again_and_goes_on(
+        self, query: Query, devbroker: DevBroker, disk: SmallDisk
     ) -> None:
-        ballast = tmp_path / "of somebody else"
-        with ballast.open("wb") as file:
-            file.truncate(self.SIZE - 70_000)
-        devbroker.publish_many(QUEUE, [b"x" * 10_000])
-        for _ in range(3):
-            with pytest.raises(
-                JournalUnwritable, match=r"/journal cannot be.*No space left.*Make room there"
-            ):
-                query.begin().batch()
-            assert devbroker.queue(QUEUE).acked == 0
-            query.end()
-        ballast.unlink()
+        query.options["journalMaxBytes"] = 10_000_000
+        sent = [text.ljust(10_000) for text in texts(0, 40)]
         run = query.begin()
-        assert len(run.batch()) == 1
+        devbroker.publish_many(QUEUE, sent[:10])
+        assert sorted(bodies(run.gather(10))) == sorted(sent[:10])
+        run.commit()
+        emptied(devbroker)
+        disk.fill(free=20_000)
+        devbroker.publish_many(QUEUE, sent[10:15])
+        wait_until(lambda: run.status.failure is not None, what="the failure")
+        query.end()
+        # Nobody makes room for it.
+        run = query.begin()
+        assert sorted(bodies(run.take(5))) == sorted(sent[10:15])
         run.commit()
         emptied(devbroker)
 
@@ -463,7 +462,7 @@ def test_what_fails_to_start_lets_go_of_the_journal(devbroker: DevBroker, tmp_pa
 def test_what_fails_to_recover_lets_go_of_the_journal(
     devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_stomp.journal.local.journal.LocalJournal.__init__.__defaults__", (0.2,))
+    monkeypatch.setattr("spark_stomp.journal.store._LOCK_TIMEOUT", 0.2)
     query = Query(devbroker, tmp_path)
 
     def failing(*_: object, **__: object) -> None:

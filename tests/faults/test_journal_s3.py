@@ -19,8 +19,7 @@ from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import JournalInUse, JournalUnwritable
 from spark_stomp.journal import Journal, JournalSettings, open_journal
-from spark_stomp.journal.objects.journal import ObjectJournal
-from spark_stomp.journal.objects.object_names import WRITERS
+from spark_stomp.journal.names import WRITERS
 from spark_stomp.status import read_status, read_statuses
 
 QUEUE = "/queue/a"
@@ -119,7 +118,6 @@ class TestJournal:
     def test_it_is_a_journal_of_objects(self, server: S3Server, scheme: str) -> None:
         location = server.uri(f"objects-{scheme}", scheme)
         journal = opened(location)
-        assert isinstance(journal, ObjectJournal)
         for number in range(4):
             journal.append([batch_of(5 * number, 5)])
         journal.commit(12)

@@ -163,10 +163,12 @@ _TEXT = """
     self._streams.at_messages(block) -> pass
     integration/receiver/test_hostile_messages.py::TestStreams::test_are_refused_at_their_first_message
 # J. With a journal
-J.1 journal.local.journal:LocalJournal.append | segment.sync() ->
-    unit/journal/test_local.py::TestCrash::test_a_damaged_byte_that_was_synced_is_an_error
-J.1 journal.local.journal:LocalJournal._writing | raise self._failure -> pass
-    unit/journal/test_local.py::TestSync::test_after_one_that_failed_nothing_more_is_written
+J.1 journal.store:FolderStore._put | sync(descriptor) ->
+    unit/journal/test_store.py::TestSync::test_frames_are_synced_before_they_have_positions
+J.1 journal.opening:_broken | unproven if store.is_locked else unproven[-1:] -> ()
+    unit/journal/test_store.py::TestSync::test_what_no_state_proves_is_synced_and_read_again_before_it_is_offered
+J.1 journal.journal:Journal._writing | raise self._failure -> pass
+    unit/journal/test_store.py::TestSync::test_after_one_that_failed_nothing_more_is_written
 J.2 source.journal_backlog:JournalBacklog.readable | return [wanted]
     -> return [Range(wanted.name, wanted.epoch, wanted.low, self._journal.end)]
     faults/test_journal.py::TestReplay::test_and_nothing_else_gets_into_that_batch
@@ -190,25 +192,29 @@ J.10 source.commits:Committer.began_at |
     self._checkpoint is not None and self._checkpoint.last_commit_holds(start) -> False
     faults/test_journal.py::test_acks_that_the_broker_never_saw_need_no_further_batch
 J.11 source.journal_writer:JournalWriter._trim |
-    upto = upto if unconfirmed is None else min(upto, unconfirmed) ->
+    upto = min(upto, acked) ->
     unit/source/test_journal_writer.py::TestRoom::test_a_commit_whose_acks_are_confirmed_makes_room
 J.12 source.journal_writer:JournalWriter._has_room | return self._bound is None -> return True
     unit/source/test_journal_writer.py::TestRoom::test_at_the_bound_frames_wait_un_acked_and_un_offered
+J.12 journal.journal:Journal.append | self._put_state() -> pass
+    unit/journal/test_store.py::TestFullDisk::test_full_of_what_is_committed_the_next_run_makes_room
 J.13 source.query:QueryRuntime._declare_lost | self._backlog.missing(part) ->
     faults/test_journal.py::TestRefused::test_a_first_batch_whose_journal_is_gone_after_another_call
 J.13 source.query:QueryRuntime.start | self._backlog.begin(begin, planned) ->
     faults/test_journal.py::TestRefused::test_the_option_that_was_left_out_with_nothing_planned
-J.14 journal.local.segment:Segment._scan | last and not self._was_durable(offset, length) -> last
-    unit/journal/test_local.py::TestCrash::test_a_damaged_byte_that_was_synced_is_an_error
-J.15 journal.local.journal:_locked | fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) ->
-    unit/journal/test_local.py::TestLock::test_a_second_query_is_refused
-J.15 journal.objects.fencing:Manifest.owns |
+J.14 journal.opening:_may_be_unfinished | last.first >= state.end -> True
+    unit/journal/test_opening.py::TestCrash::test_what_a_state_proves_was_whole
+J.14 journal.opening:_may_be_unfinished | last in broken -> False
+    unit/journal/test_opening.py::TestCrash::test_the_last_one_is_full_of_zeros
+J.15 journal.store:Disk._locked | fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) ->
+    unit/journal/test_store.py::TestLock::test_a_second_query_is_refused
+J.15 journal.state:State.owns |
     frames.writer == writer and low <= frames.first and frames.end <= high -> frames.writer == writer
-    unit/journal/test_objects.py::TestTakeover::test_the_older_writer_stops_and_what_it_put_then_is_void
-J.16 journal.objects.journal:ObjectJournal._writing | raise self._failure -> self._failure = None
-    unit/journal/test_objects.py::TestFailures::test_a_put_that_failed_for_good_is_the_last
-J.16 journal.objects.blobs:MountStore._put | not is_cut_off or not lacks_room(error) -> not lacks_room(error)
-    unit/journal/test_objects.py::TestFailures::test_a_mount_that_is_full_after_the_last_byte
+    unit/journal/test_opening.py::TestTakeover::test_the_older_writer_stops_and_what_it_put_then_is_void
+J.16 journal.journal:Journal._writing | self._failure = error ->
+    unit/journal/test_store.py::TestFailures::test_a_put_that_failed_for_good_is_the_last
+J.16 journal.journal:Journal.trim | self._durable_commit < old[-1].end -> False
+    unit/journal/test_opening.py::TestCrash::test_what_was_committed_is_told_before_it_is_deleted
 # R. Streams of RabbitMQ
 R.1 receiver.stream_deliveries:StreamDeliveries.offset_of | offset + sequence - first -> sequence
     unit/source/test_stream_backlog.py::TestBatches::test_follow_one_another_without_gap_and_overlap

@@ -75,10 +75,9 @@ J.9 receiver.deliveries:Deliveries._free |
 # What goes
 5.7 receiver.deliveries:Deliveries._free | self._remove(low, upto) ->
     property/test_log.py::TestInMemory
-J.11 source.journal_writer:JournalWriter._trim | min(upto, unconfirmed) -> upto
+J.11 source.journal_writer:JournalWriter._trim | min(upto, acked) -> upto
     property/test_log.py::TestWithJournal
-J.11 source.journal_writer:JournalWriter._trim |
-    self._remember() or self._index.unwritten_are_confirmed -> True
+J.11 source.journal_writer:JournalWriter._trim | self._journal.remember(self._index.take_unwritten()) ->
     property/test_log.py::TestWithJournal
 """
 

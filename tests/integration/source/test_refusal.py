@@ -85,7 +85,7 @@ def test_it_does_not_wait_for_a_pause_of_other_producers(
         while not done.wait(0.002):
             devbroker.publish_many(OTHER, [b"more"] * 5)
 
-    monkeypatch.setattr("spark_stomp.journal.local.segment.sync", slowly)
+    monkeypatch.setattr("spark_stomp.journal.store.sync", slowly)
     poisoned(devbroker)
     done = threading.Event()
     producer = threading.Thread(target=produce)

@@ -316,6 +316,7 @@ class TestFullDisk:
             journal.append([batch_of(5, 5)])
         # The object that was begun is gone, and the failure is final.
         assert (journal.end, len(objects(directory))) == (5, 1)
+        assert not (directory / RESERVE).exists()
         with pytest.raises(NoRoom):
             journal.append([batch_of(7, 1)])
         disk.size = 1 << 30
@@ -353,15 +354,17 @@ class TestFullDisk:
         disk.fill(free=RESERVE_BYTES - 500)
         journal = opened()
         assert not (directory / RESERVE).exists()
-        # What failed has told the next run of the commit.
-        assert (journal.first, journal.committed) == (0, 10)
+        # What failed has told the next run of the commit, and that there is no room.
+        assert (journal.first, journal.committed, journal.committed_before) == (0, 10, 10)
         journal.remember([KEY])
         journal.trim(10)
         assert journal.first == 10
         disk.size += 2_000
         assert journal.append([batch_of(15, 1)]) == [15]
         assert (directory / RESERVE).stat().st_size == RESERVE_BYTES
-        assert bodies(opened().batches(10, 16)) == expected(10, 16)
+        journal = opened()
+        assert bodies(journal.batches(10, 16)) == expected(10, 16)
+        assert journal.committed_before == 0
 
     def test_if_no_file_can_be_made(
         self, directory: Path, opened: Callable[..., Journal], monkeypatch: pytest.MonkeyPatch
