@@ -227,6 +227,8 @@ class TestCrash:
         content = path.read_bytes()
         with pytest.raises(JournalDamaged, match=r"messages \[10, 15\)"):
             list(opened().batches(0, 15))
+        # Not even if that is tolerated.
+        assert opened(tolerant=True).held(0, 15) == [(0, 10)]
         assert path.read_bytes() == content
 
     @pytest.mark.rule("J.14")
