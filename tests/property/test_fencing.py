@@ -380,7 +380,9 @@ class Takeover(RuleBasedStateMachine):
         return [writer for writer in self.writers if writer.journal is not None]
 
 
-Takeover.TestCase.settings = settings(settings.default, stateful_step_count=60)
+Takeover.TestCase.settings = settings(
+    max_examples=max(600, settings.default.max_examples), stateful_step_count=60, deadline=None
+)
 
 
 class TestTakeover(Takeover.TestCase):  # type: ignore[misc, name-defined]
