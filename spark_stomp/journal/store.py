@@ -162,29 +162,28 @@ class FolderStore:
 
     def _put(self, path: str, data: bytes) -> None:
         target = self._root / path
-        # Without O_TRUNC: a second put has the same bytes, and a reader must never see the file cut off.
+        is_cut_off = True
         try:
-            descriptor, is_new = open_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL), True
-        except FileExistsError:
-            descriptor, is_new = open_file(target, os.O_WRONLY), False
+            try:
+                descriptor = open_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            except FileExistsError:
+                # Without O_TRUNC: it is put again, and what is whole must never be seen cut off.
+                is_cut_off = False
+                descriptor = open_file(target, os.O_WRONLY)
+            try:
+                write_fully(descriptor, [data])
+                is_cut_off = False
+                sync(descriptor)
+            finally:
+                # A mount of an object store uploads when the file is closed, and reports a failure here.
+                os.close(descriptor)
         except OSError as error:
-            raise self._refused(error) from error
-        try:
-            write_fully(descriptor, [data])
-            sync(descriptor)
-        except OSError as error:
-            if is_new and lacks_room(error):
-                # No listing counts it, and others need its room.
-                target.unlink(missing_ok=True)
-                raise self._refused(error) from error
-            raise
-        finally:
-            # A mount of an object store uploads when the file is closed, and reports a failure here.
-            os.close(descriptor)
+            if not is_cut_off or not lacks_room(error):
+                raise
+            # No listing counts it, and others need its room.
+            target.unlink(missing_ok=True)
+            raise unwritable(str(self._root), error, NoRoom) from error
         _sync_folder(target.parent)
-
-    def _refused(self, error: OSError) -> OSError | NoRoom:
-        return no_room(str(self._root), error) if lacks_room(error) else error
 
     def get(self, path: str) -> bytes:
         with os.fdopen(open_file(self._root / path, os.O_RDONLY), "rb") as file:
@@ -367,20 +366,14 @@ def open_store(location: Location, max_bytes: int) -> Objects:
     return Objects(FolderStore(location.root, reserve_bytes), location)
 
 
-def unwritable(where: str, why: object) -> JournalUnwritable:
+def unwritable(
+    where: str, why: object, kind: type[JournalUnwritable] = JournalUnwritable
+) -> JournalUnwritable:
     """The error for a journal at ``where`` that cannot be written."""
-    return JournalUnwritable(_cannot_be_written(where, why))
-
-
-def no_room(where: str, why: object) -> NoRoom:
-    """The error for a journal at ``where`` whose disk or mount is full."""
-    return NoRoom(f"{_cannot_be_written(where, why)}. Make room there, and start the query again")
-
-
-def _cannot_be_written(where: str, why: object) -> str:
-    return (
+    remedy = ". Make room there, and start the query again" if kind is NoRoom else ""
+    return kind(
         f"the journal at {where} cannot be written: {why}. Messages that are not in the journal were neither "
-        "given to Spark nor ACKed, and stay on the broker"
+        f"given to Spark nor ACKed, and stay on the broker{remedy}"
     )
 
 

@@ -172,6 +172,18 @@ class TestCommitted:
         assert open_journal().committed == 5
         assert open_journal().committed == 5
 
+    def test_the_next_run_knows_where_an_earlier_batch_ended(
+        self, open_journal: Open, journal: Journal
+    ) -> None:
+        """So it keeps the last one: the checkpoint may be older."""
+        for committed in (0, 5, 10):
+            journal.commit(committed)
+            journal.append([batch_of(committed, 5)])
+        journal.commit(15)
+        journal.flush()
+        again = open_journal()
+        assert (again.committed_before, again.committed) == (10, 15)
+
     def test_it_never_goes_back(self, journal: Journal) -> None:
         journal.append([batch_of(0, 5)])
         journal.commit(4)
@@ -314,9 +326,7 @@ class TestGathered:
 class TestMemory:
     def test_single_messages_share_entries_of_the_index(self, journal: Journal) -> None:
         """An entry for each would be most of what messages cost that come one by one."""
-        (name,) = [
-            FrameObjects(journal._store).put([batch_of(n, 1) for n in range(300)], 0, 0, journal.writer)
-        ]
+        name = FrameObjects(journal._store).put([batch_of(n, 1) for n in range(300)], 0, 0, journal.writer)
         frames = FrameObjects(journal._store)
         index = frames.index(name)
         assert len(index) <= name.size // (64 << 10) + 1
