@@ -75,7 +75,7 @@ OTHER_ERRORS = {
     # Caught where they are raised from, or with quoting.
     "ValueError": {
         "frameserver/wire.py",
-        "journal/objects/fencing.py",
+        "journal/state.py",
         "files/locations.py",
         "options/endpoint.py",
         "options/kinds.py",
