@@ -102,7 +102,12 @@ ON_DEMAND_COLUMNS: tuple[Column, ...] = (
     ),
     Column("header_history", (HEADER_LIST,), False, "all header lines in order, with repeats; never null"),
     Column("receiver", (STRING,), False, "the receiver that read the message; never null"),
-    Column("sequence", (BIGINT,), False, "the order of delivery within one receiver's life; never null"),
+    Column(
+        "sequence",
+        (BIGINT,),
+        False,
+        "the number in this run, in the journal or in the stream; never null",
+    ),
     STREAM_OFFSET,
 )
 """The columns that a read has only if its schema names them."""

@@ -6,9 +6,7 @@
   frames, and counts the bytes of these frames.
 - A :class:`MessageKey` identifies a message across connections and restarts.
 
-Frames are numbered in two ways. A sequence number counts the frames of one receiver's epoch, a position those
-of one journal. Both start at 0 and have no gaps. The code here works with either, and calls it a number. A
-range ``[low, high)`` includes ``low`` and excludes ``high``.
+Frames have the numbers of their log. A range ``[low, high)`` includes ``low`` and excludes ``high``.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ class FrameBatch:
         data: the bytes of the frames as they came from the socket, with the EOLs between them.
         ends: for each frame, the offset in ``data`` just after its NUL. Frame i is
             ``data[ends[i - 1]:ends[i]]``, and may begin with EOLs.
-        first_sequence: the number of the first frame; the others follow without a gap.
+        first_number: the number of the first frame; the others follow without a gap.
         received_at: when the frames were read, in microseconds since 1970 (UTC): one time for all frames, or
             an array with a time for each.
         version: the STOMP version of the connection that delivered them.
@@ -77,7 +75,7 @@ class FrameBatch:
 
     data: bytes | memoryview
     ends: Ends
-    first_sequence: int
+    first_number: int
     received_at: int | npt.NDArray[np.int64]
     version: str
     dialect: str = ""
@@ -87,7 +85,7 @@ class FrameBatch:
     @property
     def end(self) -> int:
         """The number after that of the last frame."""
-        return self.first_sequence + len(self.ends)
+        return self.first_number + len(self.ends)
 
     @property
     def origin(self) -> tuple[str, ...]:
@@ -100,16 +98,14 @@ class FrameBatch:
 
     def part(self, low: int, high: int) -> FrameBatch:
         """The frames of this batch in [low, high), without copying; there must be at least one."""
-        if low <= self.first_sequence and high >= self.end:
+        if low <= self.first_number and high >= self.end:
             return self
-        start, stop = max(low - self.first_sequence, 0), min(high, self.end) - self.first_sequence
+        start, stop = max(low - self.first_number, 0), min(high, self.end) - self.first_number
         begin = int(self.ends[start - 1]) if start else 0
         ends = [int(end) - begin for end in self.ends[start:stop]]
         view = memoryview(self.data)[begin : begin + ends[-1]]
         time = self.received_at if isinstance(self.received_at, int) else self.received_at[start:stop]
-        return replace(
-            self, data=view, ends=ends, received_at=time, first_sequence=self.first_sequence + start
-        )
+        return replace(self, data=view, ends=ends, received_at=time, first_number=self.first_number + start)
 
     @staticmethod
     def join(batches: Sequence[FrameBatch]) -> FrameBatch:
@@ -158,7 +154,7 @@ def _follows(batch: FrameBatch, other: FrameBatch) -> bool:
 
     Between two batches numbers may be missing, because a journal can have lost messages.
     """
-    return batch.origin == other.origin and batch.first_sequence == other.end
+    return batch.origin == other.origin and batch.first_number == other.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,17 +209,6 @@ class FrameIndex(Generic[T]):
             self._pieces[-1] = Piece(last.first, first + count, last.bytes_before, last.size + size, both)
         self.total_bytes += size
 
-    def join_before(self, number: int) -> None:
-        """Join the piece that holds the frame ``number`` to the piece before it, if ``join`` allows it."""
-        pieces = self._pieces
-        index = bisect_right(pieces, number, key=lambda piece: piece.end)
-        if 0 < index < len(pieces) and pieces[index - 1].end == pieces[index].first:
-            one, other = pieces[index - 1 : index + 1]
-            both = self._join(one.item, other.item)
-            if both is not None:
-                size = one.size + other.size
-                pieces[index - 1 : index + 1] = [Piece(one.first, other.end, one.bytes_before, size, both)]
-
     def at(self, number: int) -> Piece[T] | None:
         """The piece that holds the frame ``number``, or else the next piece; None if there is neither."""
         index = bisect_right(self._pieces, number, key=lambda piece: piece.end)
@@ -273,29 +258,9 @@ class FrameIndex(Generic[T]):
         ends = self._ends_of(piece.item)
         return min(piece.first + bisect_right(ends, max_bytes - piece.bytes_before), high)
 
-    def free(self, upto: int) -> list[T]:
-        """Remove the pieces of which all frames are below ``upto``; returns their items."""
-        count = 0
-        while count < len(self._pieces) and self._pieces[count].end <= upto:
-            count += 1
-        gone = [piece.item for piece in self._pieces[:count]]
-        del self._pieces[:count]
-        return gone
-
-    def discard(self, low: int, cut: Callable[[T, int], None]) -> list[T]:
-        """Remove the frames from ``low`` on; returns the items of the pieces that were removed completely.
-
-        If a piece loses only some of its frames, ``cut(item, count)`` shortens its item to ``count`` frames.
-        """
-        self.total_bytes = self.bytes_before(low)
-        gone = []
-        while self._pieces and self._pieces[-1].first >= low:
-            gone.append(self._pieces.pop().item)
-        if self._pieces and self._pieces[-1].end > low:
-            last = self._pieces[-1]
-            cut(last.item, low - last.first)
-            self._pieces[-1] = replace(last, end=low, size=self.total_bytes - last.bytes_before)
-        return gone
+    def remove(self, number: int) -> None:
+        """Remove the piece that holds the frame ``number``."""
+        del self._pieces[bisect_right(self._pieces, number, key=lambda piece: piece.end)]
 
 
 def bytes_between(indexes: Iterable[FrameIndex[T]], low: int, high: int) -> int:

@@ -106,7 +106,7 @@ def _constant(field: pa.Field, batch: FrameBatch, body: BodyText | None) -> pa.A
         case "receiver":
             return pa.repeat(batch.receiver, rows)
         case "sequence":
-            return pa.array(np.arange(batch.first_sequence, batch.first_sequence + rows))
+            return pa.array(np.arange(batch.first_number, batch.first_number + rows))
     return None
 
 

@@ -32,20 +32,20 @@ def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBat
     expected = ticket.low
     try:
         for batch in _stream(address, ticket):
-            if batch.first_sequence != expected:
+            if batch.first_number != expected:
                 break
             expected += len(batch.ends)
             yield batch
     except pa.ArrowException as error:
         _connections.forget(address)
         raise FrameServerError(
-            f"frames [{ticket.low}, {ticket.high}) of epoch {ticket.epoch} could not be fetched from "
+            f"frames [{ticket.low}, {ticket.high}) of log {ticket.log} could not be fetched from "
             f"{address.host_port}: {error}"
         ) from error
     if expected != ticket.high:
         raise FrameServerError(
             f"the frame server at {address.host_port} delivered frames up to {expected} of "
-            f"[{ticket.low}, {ticket.high}), epoch {ticket.epoch}"
+            f"[{ticket.low}, {ticket.high}), log {ticket.log}"
         )
 
 

@@ -20,7 +20,7 @@ from spark_stomp.frame_batch import Ends, FrameBatch
 from spark_stomp.quoting import host_port
 
 AUTHORIZATION = "authorization"
-# An epoch, or the id of a journal, and two sequence numbers that fit into 64 bits.
+# The id of a log, and two numbers that fit into 64 bits.
 _TICKET = re.compile(rb"([!-~]{1,64}) (\d{1,18}) (\d{1,18})")
 
 # The name in the certificate, whatever address the frame server has.
@@ -32,7 +32,7 @@ _VALID_UNTIL = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
 
 SCHEMA = pa.schema(
     [
-        pa.field("first_sequence", pa.int64(), nullable=False),
+        pa.field("first_number", pa.int64(), nullable=False),
         pa.field("received_at", pa.binary(), nullable=False),
         pa.field("version", pa.string(), nullable=False),
         pa.field("dialect", pa.string(), nullable=False),
@@ -50,10 +50,10 @@ def to_record(batch: FrameBatch) -> pa.RecordBatch:
     ``data`` holds the bytes from the socket. ``ends`` and ``received_at`` (one time for all frames, or one
     for each) are little-endian 64-bit integers.
     """
-    sequence, reason = pa.py_buffer(_to_bytes(batch.first_sequence)), batch.malformed
+    number, reason = pa.py_buffer(_to_bytes(batch.first_number)), batch.malformed
     return pa.RecordBatch.from_arrays(
         [
-            pa.Array.from_buffers(pa.int64(), 1, [None, sequence]),
+            pa.Array.from_buffers(pa.int64(), 1, [None, number]),
             _one(pa.binary(), _to_bytes(batch.received_at)),
             _one(pa.string(), batch.version.encode()),
             _one(pa.string(), batch.dialect.encode()),
@@ -83,7 +83,7 @@ def from_record(record: pa.RecordBatch) -> FrameBatch:
     return FrameBatch(
         data=memoryview(record.column("data")[0].as_buffer()),
         ends=ends,
-        first_sequence=record.column("first_sequence")[0].as_py(),
+        first_number=record.column("first_number")[0].as_py(),
         received_at=times if len(times) > 1 else int(times[0]),
         version=record.column("version")[0].as_py(),
         dialect=record.column("dialect")[0].as_py(),
@@ -166,20 +166,20 @@ class FrameServerAddress:
 
 @dataclass(frozen=True)
 class RangeTicket:
-    """The frames ``[low, high)`` of one epoch or journal, as a task asks for them."""
+    """The frames ``[low, high)`` of the log with the id ``log``, as a task asks for them."""
 
-    epoch: str
+    log: str
     low: int
     high: int
 
     def to_bytes(self) -> bytes:
-        return f"{self.epoch} {self.low} {self.high}".encode()
+        return f"{self.log} {self.low} {self.high}".encode()
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> RangeTicket:
         """The inverse of :meth:`to_bytes`. Raises ValueError for any other bytes, however many."""
         match = _TICKET.fullmatch(raw)
         if match is None:
-            raise ValueError("not an epoch and two sequence numbers")
-        epoch, low, high = match.groups()
-        return cls(epoch.decode(), int(low), int(high))
+            raise ValueError("not the id of a log and two numbers")
+        log, low, high = match.groups()
+        return cls(log.decode(), int(low), int(high))

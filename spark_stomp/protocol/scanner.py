@@ -32,7 +32,7 @@ Invariants
 
 Tried and left, in November 2026
     - Go on with a block after the receive buffer was filled again: it took a builder of parts.
-    - Let a caller take a part of a block: the frame store selects frames instead.
+    - Let a caller take a part of a block: receiver/block.py selects frames instead.
     - Change the version or the limits of a scanner: after CONNECTED a new one takes over.
     - Search for the end of a malformed message in its own way: now its body is read like any other body.
 """

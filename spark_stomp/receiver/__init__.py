@@ -1,12 +1,13 @@
-"""The receivers of a query: each keeps one subscription open, holds its raw frames and sends their ACKs.
+"""The receivers of a query: each is a connection with its subscriptions, takes messages and sends their ACKs.
 
 To read the code, begin with receiver.py, the thread and its connection, and deliveries.py, the rules for each
-message.
+message. What was received and has no number yet is in inbox.py, what has one in log.py.
 """
 
+from spark_stomp.receiver.block import Block
 from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries, Offer, new_epoch, offer
-from spark_stomp.receiver.frame_store import FrameStore
+from spark_stomp.receiver.deliveries import Deliveries, Received
+from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.status import Counts, ReceiverStatus
 from spark_stomp.receiver.stream_cursor import StreamCursor, begin_of
@@ -17,11 +18,12 @@ from spark_stomp.receiver.subscription import ReceiverSettings
 
 __all__ = [
     "MAX_REMEMBERED",
+    "Block",
     "Counts",
     "DedupIndex",
     "Deliveries",
-    "FrameStore",
-    "Offer",
+    "Log",
+    "Received",
     "Receiver",
     "ReceiverSettings",
     "ReceiverStatus",
@@ -29,8 +31,6 @@ __all__ = [
     "StreamDeliveries",
     "StreamReceiver",
     "begin_of",
-    "new_epoch",
-    "offer",
     "require_streams",
     "stream_ends",
 ]

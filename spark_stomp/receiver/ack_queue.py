@@ -1,26 +1,29 @@
 """The ack queue: the ACKs of one connection, which are due, which were sent, and which are confirmed.
 
 A queue lives as long as its connection, because a handle is valid only there. Until a message may be ACKed,
-its handles wait with the message (``Held``); then they are pushed to the queues of the connections that
+its handles wait with the message (``Block``); then they are pushed to the queues of the connections that
 brought them.
 
-Invariants (contract 1 and 4):
-
-- A handle leaves the queue at most once. Those of new frames leave it in the order of the frames.
-- ``confirmed`` grows only if a receipt came, or if nothing was left to confirm.
+Invariant (contract 1 and 4): a handle leaves the queue at most once. Those of new messages leave it in the
+order of delivery.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from spark_stomp.frame_batch import MessageKey
-from spark_stomp.receiver.marks import Marks
 
-# Microseconds. New frames that come within this time share one entry, with the arrival time of the first. It
-# only gives the age of the oldest un-acked message. A judgement, not measured.
+if TYPE_CHECKING:
+    from spark_stomp.receiver.block import Block
+
+# Messages of a block that are ACKed together: the block, and the first and the last of them plus one.
+Part = tuple["Block", int, int]
+
+# Microseconds. New messages that come within this time share one entry, with the arrival time of the first.
+# It only gives the age of the oldest un-acked message. A judgement, not measured.
 _ARRIVAL_STEP = 100_000
 
 
@@ -31,12 +34,12 @@ class Acks:
     Attributes:
         handles: the ack handles.
         keys: the keys of the redelivered messages among them.
-        first: the sequence number of the first new frame among them; None if there is none.
+        parts: the new messages among them.
     """
 
     handles: list[bytes]
     keys: tuple[MessageKey, ...] = ()
-    first: int | None = None
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(slots=True)
@@ -55,27 +58,26 @@ class _Group:
 class AckQueue:
     """The ACKs of one connection. Not thread-safe. Times are microseconds since 1970.
 
-    ``marks`` are those of the receiver whose connection this is.
-
     Attributes:
-        confirmed: the broker confirmed by receipts that it processed the ACKs of all frames below this
-            number, as far as they have a handle here. All of them may be ACKed.
+        unacked_bytes: how many bytes the deliveries have whose ACK is not confirmed. The size of a
+            redelivered message is a guess.
+        owed: how many new messages may be ACKed, and their ACK is not confirmed.
         closed: whether the connection has ended. Then all handles are void, and nobody takes them.
     """
 
-    def __init__(self, marks: Marks) -> None:
-        self._marks = marks
-        self._new: deque[tuple[int, Sequence[bytes]]] = deque()
+    def __init__(self) -> None:
+        self._new: deque[Part] = deque()
         self._again: deque[tuple[MessageKey, bytes]] = deque()
-        # New frames that came at about one time: the number after the last one, and the time.
+        # New messages that came at about one time: how many had come by then, and the time.
         self._arrivals: deque[tuple[int, int]] = deque()
-        self._again_since: dict[bytes, int] = {}  # when each redelivered message came, until its receipt
+        # When each redelivered message came, and its size, until its receipt.
+        self._again_since: dict[bytes, tuple[int, int]] = {}
         # In the order of sending. The first one is not confirmed; later ones may be.
         self._groups: deque[_Group] = deque()
-        self._delivered = 0
+        self._delivered = self._new_delivered = self._new_confirmed = 0
         self._acked_before = 0  # handles of all groups before the first one in _groups
         self._receipted_handles = 0
-        self.confirmed = marks.committed
+        self.unacked_bytes = self.owed = 0
         self.closed = False
 
     @property
@@ -86,8 +88,8 @@ class AckQueue:
     @property
     def oldest_unacked(self) -> int | None:
         """When the oldest un-acked message came; None if all are acked."""
-        new = next((at for end, at in self._arrivals if end > self.confirmed), None)
-        again = next(iter(self._again_since.values()), None)
+        new = self._arrivals[0][1] if self._arrivals else None
+        again = next((at for at, _ in self._again_since.values()), None)
         return min((at for at in (new, again) if at is not None), default=None)
 
     @property
@@ -127,28 +129,29 @@ class AckQueue:
 
     # --- messages come
 
-    def came(self, end: int, count: int, at: int) -> None:
-        """``count`` new frames came, the last of which is ``end - 1``."""
-        if not count:
-            return
+    def came(self, count: int, size: int, at: int) -> None:
+        """``count`` new messages came, ``size`` bytes in all."""
         self._delivered += count
+        self._new_delivered += count
+        self.unacked_bytes += size
         # If a read brings one message, an entry for each read would cost more than the handles.
+        since = at
         if self._arrivals and at - self._arrivals[-1][1] < _ARRIVAL_STEP:
-            self._arrivals[-1] = (end, self._arrivals[-1][1])
-        else:
-            self._arrivals.append((end, at))
+            since = self._arrivals.pop()[1]
+        self._arrivals.append((self._new_delivered, since))
 
-    def came_again(self, handle: bytes, at: int) -> None:
-        """A known message was redelivered with this handle."""
+    def came_again(self, handle: bytes, size: int, at: int) -> None:
+        """A known message of about ``size`` bytes was redelivered with this handle."""
         self._delivered += 1
-        self._again_since[handle] = at
+        self.unacked_bytes += size
+        self._again_since[handle] = at, size
 
     # --- ACKs
 
-    def push(self, first: int, handles: Sequence[bytes]) -> None:
-        """Frames from ``first`` on, which came with these handles, may be ACKed."""
-        if handles:
-            self._new.append((first, handles))
+    def push(self, block: Block, start: int, stop: int) -> None:
+        """The messages [start, stop) of ``block``, which came on this connection, may be ACKed."""
+        self._new.append((block, start, stop))
+        self.owed += stop - start
 
     def push_again(self, key: MessageKey, handle: bytes) -> None:
         """A redelivered message, which came with this handle, may be ACKed."""
@@ -157,19 +160,21 @@ class AckQueue:
     def take(self, most: int) -> Acks | None:
         """Take the handles that are due, those of redelivered messages first; None if nothing is due.
 
-        Takes at most ``most`` of these, and at most ``most`` of new frames. Call :meth:`sent` next.
+        Takes at most ``most`` of these, and at most ``most`` of new messages. Call :meth:`sent` next.
         """
         if not (self._again or self._new):
             return None
         again = [self._again.popleft() for _ in range(min(most, len(self._again)))]
-        first, handles = self._new[0][0] if self._new else None, [handle for _, handle in again]
+        handles, parts = [handle for _, handle in again], list[Part]()
         while self._new and most:
-            number, new = self._new.popleft()
-            handles += new[:most]
-            if len(new) > most:
-                self._new.appendleft((number + most, new[most:]))
-            most -= min(most, len(new))
-        acks = Acks(handles, tuple([key for key, _ in again]), first)
+            block, start, stop = self._new.popleft()
+            upto = min(stop, start + most)
+            handles += block.handles[start:upto]
+            parts.append((block, start, upto))
+            if upto < stop:
+                self._new.appendleft((block, upto, stop))
+            most -= upto - start
+        acks = Acks(handles, tuple([key for key, _ in again]), tuple(parts))
         self._groups.append(_Group(acks))
         return acks
 
@@ -184,8 +189,7 @@ class AckQueue:
     def confirm(self, receipt: str) -> Acks | None:
         """A RECEIPT came: returns the ACKs that it confirms, or None if it is for something else.
 
-        Receipts may come in any order. The receipt of a later group does not confirm an earlier one, so
-        ``confirmed`` stays below the oldest group whose receipt is still awaited.
+        Receipts may come in any order. The receipt of a later group does not confirm an earlier one.
         """
         group = next((group for group in self._awaited if group.receipt == receipt), None)
         if group is None:
@@ -193,16 +197,14 @@ class AckQueue:
         group.confirmed = True
         self._receipted_handles += len(group.acks.handles)
         for handle in group.acks.handles if self._again_since else ():
-            self._again_since.pop(handle, None)
+            self.unacked_bytes -= self._again_since.pop(handle, (0, 0))[1]
+        for block, start, stop in group.acks.parts:
+            block.confirmed += stop - start
+            self.owed -= stop - start
+            self._new_confirmed += stop - start
+            self.unacked_bytes -= block.bytes_between(start, stop)
         while self._groups and self._groups[0].confirmed:
             self._acked_before += len(self._groups.popleft().acks.handles)
-        self.advance()
-        return group.acks
-
-    def advance(self) -> None:
-        """Raise ``confirmed`` to the first frame whose ACK is not confirmed, or to all that may be ACKed."""
-        sent = (group.acks.first for group in self._groups if group.acks.first is not None)
-        due = self._new[0][0] if self._new else self._marks.committed
-        self.confirmed = max(self.confirmed, next(sent, due))
-        while self._arrivals and self._arrivals[0][0] <= self.confirmed:
+        while self._arrivals and self._arrivals[0][0] <= self._new_confirmed:
             self._arrivals.popleft()
+        return group.acks

@@ -4,7 +4,7 @@ When a connection ends, the broker redelivers what was not ACKed, to any receive
 without the header ``redelivered``. A message that is still held must not become a second row. So the id of
 every message is looked up among the ids that all receivers of the query hold.
 
-The look-up is done for every message, so it must be cheap: one dictionary maps each raw id to the batch that
+The look-up is done for every message, so it must be cheap: one dictionary maps each raw id to the block that
 holds its message, and is searched and filled for a whole block at once. Message keys are made and compared
 only if an id is found. Measured in November 2026: 150 ns a message, and 390 ns with a journal, where keys are
 remembered too.
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 from spark_stomp.frame_batch import Ids, MessageKey
-from spark_stomp.receiver.frame_store import Held, Place
+from spark_stomp.receiver.block import Block, Place
 
 # A judgement, not measured: about six times the default prefetch (40,000), the most messages that can be
 # un-acked on a connection.
@@ -45,11 +45,13 @@ class DedupIndex:
     def __init__(self, max_remembered: int = MAX_REMEMBERED, *, journaled: bool = False) -> None:
         self.lock = threading.RLock()
         self.journaled = journaled
-        self._held: dict[bytes, Held | tuple[Held, ...]] = {}
+        self._held: dict[bytes, Block | tuple[Block, ...]] = {}
         self._max_remembered = max_remembered
         self._unconfirmed = RememberedKeys()
         self._confirmed = RememberedKeys()
         self._unwritten: deque[MessageKey] = deque(maxlen=max_remembered)
+        self.awaits_acks = False
+        """Whether the ACK of a remembered message is not confirmed, and its key may not be in the journal."""
         self._may_double = 0
         self._evicted = 0
 
@@ -60,8 +62,8 @@ class DedupIndex:
         """How many different ids the held messages have."""
         return len(self._held)
 
-    def add_new(self, ids: Ids, held: Held) -> bool:
-        """Note the ids of new frames, which ``held`` has.
+    def add_new(self, ids: Ids, block: Block) -> bool:
+        """Note the ids of new frames, which ``block`` has.
 
         Returns False, and notes nothing, if an id is missing, empty, known or repeated. Then the caller has
         to compare message keys.
@@ -70,35 +72,44 @@ class DedupIndex:
         if not known.keys().isdisjoint(ids) or self._unconfirmed.has_any(ids) or self._confirmed.has_any(ids):
             return False
         before = len(known)
-        known.update(zip(ids, repeat(held)))  # type: ignore[arg-type]
+        known.update(zip(ids, repeat(block)))  # type: ignore[arg-type]
         if len(known) - before == len(ids) and None not in known and b"" not in known:
             return True
         for name in ids:
             known.pop(name, None)  # type: ignore[arg-type]
         return False
 
-    def add(self, name: bytes, held: Held) -> None:
-        """Note that ``held`` has a frame with the id ``name``. Other held frames may have the same id."""
+    def add(self, name: bytes, block: Block) -> None:
+        """Note that ``block`` has a frame with the id ``name``. Other held frames may have the same id."""
         others = self._held.get(name)
         if others is None:
-            self._held[name] = held
+            self._held[name] = block
             return
-        self._held[name] = (*_all(others), held)
+        self._held[name] = (*_all(others), block)
 
-    def remove(self, ids: Ids, held: Held) -> None:
-        """Forget that ``held`` has frames with these ids."""
+    def note(self, ids: Ids, block: Block) -> None:
+        """Note the ids of messages that ``block`` has, of which some may be known."""
+        if not self.add_new(ids, block):
+            for name in filter(None, ids):
+                self.add(name, block)
+
+    def remove(self, ids: Ids, block: Block) -> None:
+        """Forget that ``block`` has frames with these ids."""
         for name in ids:
-            others = self._held.pop(name, held)  # type: ignore[arg-type]
-            if others is not held and name:
+            others = self._held.pop(name, block)  # type: ignore[arg-type]
+            if others is not block and name:
                 rest = [*_all(others)]
-                rest.remove(held)
+                rest.remove(block)
                 self._held[name] = tuple(rest) if len(rest) > 1 else rest[0]
 
-    def move(self, ids: Ids, held: Held, to: Held) -> None:
-        """The frames with these ids, which ``held`` had, are in ``to`` now."""
+    def move(self, ids: Ids, block: Block, to: Block) -> None:
+        """The frames with these ids, which ``block`` had, are in ``to`` now."""
         for name in filter(None, ids):
-            self.remove([name], held)
-            self.add(name, to)
+            if self._held.get(name) is block:
+                self._held[name] = to
+            else:
+                self.remove([name], block)
+                self.add(name, to)
 
     def find(self, ids: Ids) -> dict[MessageKey, Place | None]:
         """All known messages that have one of these ids, each with its place; None if it is committed."""
@@ -107,9 +118,9 @@ class DedupIndex:
         found: dict[MessageKey, Place | None] = {
             key: None for keys in remembered for name in names for key in keys.of(name)
         }
-        holders = dict.fromkeys(held for name in names & self._held.keys() for held in _all(self._held[name]))
-        for held in holders:
-            found.update(held.find(names))
+        blocks = dict.fromkeys(one for name in names & self._held.keys() for one in _all(self._held[name]))
+        for block in blocks:
+            found.update(block.find(names))
         return found
 
     # --- committed messages
@@ -130,6 +141,7 @@ class DedupIndex:
 
     def remember_unconfirmed(self, keys: Iterable[MessageKey | None]) -> None:
         """Remember committed messages whose ACK the broker did not confirm."""
+        self.awaits_acks = True
         self._remember(self._unconfirmed, keys)
 
     def remember_confirmed(self, keys: Iterable[MessageKey | None]) -> None:
@@ -148,18 +160,8 @@ class DedupIndex:
         with self.lock:
             unwritten = list(dict.fromkeys(self._unwritten))
             self._unwritten.clear()
+            self.awaits_acks = False
             return unwritten
-
-    def return_unwritten(self, keys: Sequence[MessageKey]) -> None:
-        """Take back keys that could not be written; the next :meth:`take_unwritten` returns them again."""
-        with self.lock:
-            self._unwritten = deque([*keys, *self._unwritten], maxlen=self._max_remembered)
-
-    @property
-    def unwritten_are_confirmed(self) -> bool:
-        """Whether the broker confirmed the ACKs of all messages whose keys are not in the journal yet."""
-        with self.lock:
-            return not any(key in self._unconfirmed.of(key.id) for key in self._unwritten)
 
     def _remember(self, where: RememberedKeys, keys: Iterable[MessageKey | None]) -> None:
         present = [key for key in keys if key is not None]
@@ -231,5 +233,5 @@ class RememberedKeys:
         return count
 
 
-def _all(held: Held | tuple[Held, ...]) -> tuple[Held, ...]:
-    return held if isinstance(held, tuple) else (held,)
+def _all(block: Block | tuple[Block, ...]) -> tuple[Block, ...]:
+    return block if isinstance(block, tuple) else (block,)

@@ -1,34 +1,30 @@
-"""Deliveries: all that one receiver holds over its connections, and what becomes of each message.
+"""Deliveries: what becomes of each message that one receiver gets.
 
 Goal: every message becomes a row, and a redelivered one gives no second row if it has a stable id (contract
 1, 2 and 4). An ACK is sent only for what is committed, and only on the connection that delivered it.
 
-Plan: this is the receiver without I/O. Blocks, commits, receipts and lost connections come in, ACKs go out.
-There is no socket, thread or clock here. Four objects hold the state: ``FrameStore`` has the raw frames,
-``Marks`` how far they have come, ``AckQueue`` the ACKs of the present connection, and ``DedupIndex`` the ids
-of held messages and the keys of committed ones, for all receivers of a query. A message is *held* from its
-arrival until its frame is freed or discarded. Its handles wait with it (``Held``) until it may be ACKed. A
-delivery is one of three:
+Plan: this is the receiver without I/O. Blocks, receipts and lost connections come in, ACKs go out. There is
+no socket, thread or clock here. Four objects hold the state: ``Inbox`` has what nobody was told, ``Log`` what
+has numbers, ``AckQueue`` the ACKs of the present connection, and ``DedupIndex`` the ids of held messages and
+the keys of committed ones. Log and index are shared by all receivers of a query. A message is *held* from its
+arrival until it is freed or dropped. Its handles wait with it (``Block``) until it may be ACKed. A delivery
+is one of three:
 
-- New: it gets a sequence number, and later a row. So does a delivery without a stable id, always.
-- Of a held message that is not committed: its ack handle is attached to the held frame. No row.
+- New: it goes into the inbox, and later gives a row. So does a delivery without a stable id, always.
+- Of a held message that may not be ACKed yet: its handle is attached to the held message. No row.
 - Of a committed message that is held or remembered: it is ACKed again. No row.
 
-:func:`offer` keeps frames before Spark is told about them. When a connection is lost, the frames that are
-kept stay, without handles until the broker redelivers them. If the broker redelivers, the others are
-discarded, and their numbers go to other frames. A committed frame whose ACK was not confirmed is remembered
-by its message key.
+The log takes messages from the inbox just before Spark is told about them, or when they are in the journal.
+When a connection is lost, what has a number stays, without handles until the broker redelivers it. If the
+broker redelivers, the inbox is emptied. A committed message whose ACK was not confirmed is remembered by its
+key.
 
 :meth:`Deliveries.room` says how many more bytes may be held. If there is no room, the receiver pauses.
 
-With a journal, its writer takes frames (:meth:`Deliveries.take`), which are kept from then on, and reports
-what is durable (:meth:`Deliveries.journaled`). At the start, :meth:`Deliveries.recover` adds what an earlier
-run left in the journal, so that a redelivery of it is recognised.
-
-Invariants: the marks keep their order (see marks.py). Every change is made under the lock of the dedup index.
-No I/O is done. A message is recognised by its entry of the option ``destination``, its destination header,
-its stable id and its body, never by its id alone. The header ``subscription`` says which entry it is. The
-entry does not count where the destination header names the queue itself.
+Invariants: every change is made under the lock of the dedup index. No I/O is done. A message is recognised by
+its entry of the option ``destination``, its destination header, its stable id and its body, never by its id
+alone. The header ``subscription`` says which entry it is. The entry does not count if the destination header
+names the queue itself.
 
 Tried and left (November 2026):
 
@@ -39,11 +35,12 @@ Tried and left (November 2026):
   message, not 15 to 22.
 - Temporary files beyond ``maxBufferedBytes``: 2,500 bodies of 1 MB from RabbitMQ took 7.5 s of the driver's
   processor, and 3.6 s without them. Now the receiver pauses, and messages wait on the broker.
+- Numbers on receipt: a broken connection left holes, or its numbers were given again, and every number had to
+  be known by its receiver and that receiver's life.
 """
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -51,57 +48,45 @@ from dataclasses import dataclass, replace
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_queue import AckQueue, Acks
-from spark_stomp.receiver.dedup import DedupIndex
-from spark_stomp.receiver.frame_store import FrameStore, Held, Place
+from spark_stomp.receiver.block import Block, Place
+from spark_stomp.receiver.inbox import Inbox
+from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.status import Counts
 
 # A delivery of a known message: its key, where it is held (None: it is committed), and its new handle.
 _Repeat = tuple[MessageKey, Place | None, bytes]
 
 
-def new_epoch() -> str:
-    """A name for the life of one receiver: random, so that no restart and no second driver repeats it."""
-    return secrets.token_hex(8)
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What was there at one time: numbers below ``end`` of ``log``, and in the inbox all up to ``last``."""
+
+    log: Log
+    end: int
+    last: Block | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether Spark has committed all of it, or will get it anew."""
+        return self.log.released >= self.end and (self.last is None or self.last.is_over)
 
 
 class Deliveries:
-    """All that one receiver holds over its connections: frames, ack handles, marks. Thread-safe.
+    """All that one receiver holds over its connections. Thread-safe.
 
-    ``frames`` is for reading. ``max_bytes`` bounds the bytes in memory, ``name`` is the name of the receiver.
-    All receivers of one query share ``index``. With a journal, :meth:`take` passes frames to its writer and
-    marks them as kept, and :meth:`journaled` notes that they are durable.
+    ``max_bytes`` bounds the bytes in memory, ``name`` is the name of the receiver. All receivers of one query
+    share ``log``. ``inbox`` is for reading, and for those who take messages from it.
     """
 
-    def __init__(self, max_bytes: int, index: DedupIndex | None = None, name: str = "") -> None:
-        self.epoch = new_epoch()
-        self.frames = FrameStore(max_bytes, name)
-        self._marks = self.frames.marks
-        self._index = DedupIndex() if index is None else index
+    def __init__(self, max_bytes: int, log: Log, name: str = "") -> None:
+        self.log = log
+        self.inbox = Inbox(max_bytes, name)
+        self._index = log.index
         self._queue: AckQueue | None = None
         self._keyed = False
         self._counts = Counts()
         self.unmarked = 0
         """How many messages were recognised as redelivered, although the broker did not mark them so."""
-
-    @property
-    def committed(self) -> int:
-        """Frames below this sequence number may be ACKed."""
-        return self._marks.committed
-
-    @property
-    def discards(self) -> int:
-        """How often frames were discarded. If it grows after a batch's end was chosen, the end is void."""
-        return self._marks.discards
-
-    @property
-    def durable(self) -> int:
-        """Frames below this sequence number are in the journal."""
-        return self._marks.durable
-
-    @property
-    def unwritten(self) -> int:
-        """How many frames are not in the journal yet."""
-        return self._marks.received - self._marks.durable
 
     @property
     def counts(self) -> Counts:
@@ -115,8 +100,14 @@ class Deliveries:
 
     @property
     def lock(self) -> threading.RLock:
-        """The lock of the dedup index, under which all receivers of a query change their marks."""
+        """The lock of the dedup index, under which all receivers of a query change what they hold."""
         return self._index.lock
+
+    @property
+    def received(self) -> Received:
+        """All that came until now."""
+        with self._index.lock:
+            return Received(self.log, self.log.end, self.inbox.last)
 
     # --- the connection
 
@@ -126,75 +117,84 @@ class Deliveries:
         ``keyed``: its blocks carry stable ids, and an ACK names exactly one message.
         """
         with self._index.lock:
-            self._queue = AckQueue(self._marks)
+            self._queue = AckQueue()
             self._keyed = keyed
 
     def disconnected(self, *, redelivers: bool, but: Collection[str] = ()) -> None:
         """The connection ended, and all its ack handles are void.
 
-        ``redelivers``: the broker redelivers what was not ACKed, so that frames that are not kept can be
-        discarded. It does not redeliver those of the subscriptions ``but``: they stay, and get new sequence
-        numbers.
+        ``redelivers``: the broker redelivers what was not ACKed, so that messages without numbers can be
+        dropped. It does not redeliver those of the subscriptions ``but``: they stay.
         """
         with self._index.lock:
             queue, self._queue = self._queue, None
             if queue is None:
                 return
             queue.closed = True
-            marks = self._marks
             if redelivers:
-                self._expect_doubles(max(queue.confirmed, marks.live_from), marks.kept)
-                self._discard(but)
-            self._remember_committed(marks.committed)
-            self.frames.free(marks.committed)
-            marks.advance(live_from=marks.received)
+                for block, rest in self.inbox.drop(but):
+                    self._index.remove(block.ids or (), block)
+                    if rest is not None:
+                        self._index.note(rest.ids or (), rest)
+                self._expect_doubles(queue)
+            for block in self.inbox.all:
+                block.queue, block.handles = None, ()
+                if block.may_be_acked:
+                    self.log.free(block, confirmed=False)
 
     def receive(self, block: MessageBlock, *, received_at: int, version: str, dialect: str) -> None:
         """Take the messages of one read.
 
         ``received_at`` is the time in microseconds since 1970, ``version`` the STOMP version of the
-        connection, and ``dialect`` the name of the broker's dialect. New messages get sequence numbers; the
+        connection, and ``dialect`` the name of the broker's dialect. New messages go into the inbox; the
         handles of redelivered ones are attached.
         """
         marked = block.redelivered
-        origin = version, dialect, self.frames.name, block.malformed
+        origin = version, dialect, self.inbox.name, block.malformed
         batch = FrameBatch(block.data, block.ends, 0, received_at, *origin)
-        held = Held(batch, block.ids if self._keyed else None, self._marks)
+        held = Block(batch, block.ids if self._keyed else None)
         with self._index.lock:
             if self._queue is None:
                 # Closed meanwhile. The messages are not ACKed, so they stay on the broker.
                 return
-            count = len(block.ends)
+            count, size = len(block.ends), len(block.data)
             malformed = 0 if block.malformed is None else count
-            self._count(delivered=count, bytes=len(block.data), malformed=malformed, redelivered=marked)
+            self._count(delivered=count, bytes=size, malformed=malformed, redelivered=marked)
             acks, repeats = self._sort_out(held, block.acks, marked)
             if held.batch.ends:
                 held.queue, held.handles = self._queue, acks
-                self.frames.append(held)
-                self._queue.came(self._marks.received, len(acks), received_at)
+                self.inbox.put(held)
+                self._queue.came(len(acks), held.size, received_at)
             for repeat in repeats:
-                self._attach(*repeat, received_at)
+                self._attach(*repeat, size // count, received_at)
             self.unmarked += max(0, len(repeats) - marked)
             if marked:
                 self._counts.delivery_count = max(self._counts.delivery_count, block.delivery_count)
 
-    def keep(self, upto: int) -> None:
-        """Never discard the frames below ``upto``, whatever happens to the connection."""
-        self._marks.advance(kept=upto)
-
     def room(self) -> int:
         """How many more bytes may be held in memory; 0 or less if there is no room.
 
-        Call it in the receiver's thread. Without room, committed frames are reduced to their message keys
-        before their receipts come. With a journal these keys are remembered at once, so that the journal can
-        delete the frames: it may be full too (contract 5.14).
+        Call it in the receiver's thread. Without room, committed messages are reduced to their keys before
+        their receipts come. With a journal these keys are remembered at once, so that the journal can delete
+        the frames: it may be full too (contract 5.14).
         """
-        if self.frames.room <= 0:
-            self.frames.shed()
-            if self._index.journaled:
-                with self._index.lock:
-                    self._remember_committed(self._marks.committed)
-        return self.frames.room
+        if self.inbox.room <= 0:
+            self._shed()
+        return self.inbox.room
+
+    def _shed(self) -> None:
+        with self._index.lock:
+            blocks = self.inbox.numbered if self._index.journaled else self.inbox.loaded
+            blocks = [block for block in blocks if block.may_be_acked and not block.remembered]
+        for block in blocks:
+            block.make_keys()  # without the lock: it takes 2 microseconds a message
+        with self._index.lock:
+            for block in blocks:
+                if block.remembered:
+                    continue  # its receipts came meanwhile
+                self.log.unload(block)
+                if self._index.journaled:
+                    self.log.remember(block, confirmed=False)
 
     def refused(self, size: int) -> None:
         """Count a malformed message of ``size`` bytes that came and is not taken."""
@@ -205,18 +205,21 @@ class Deliveries:
 
     @property
     def acked(self) -> int:
-        """The sequence number below which each frame's ACK is confirmed, or its connection is gone.
-
-        While there is no connection, it equals ``committed``.
-        """
-        queue = self._queue
-        return self._marks.committed if queue is None else queue.confirmed
+        """How many messages may be ACKed and need no ACK any more: it is confirmed, or cannot be sent."""
+        with self._index.lock:
+            return self.inbox.committed - (0 if self._queue is None else self._queue.owed)
 
     @property
     def unacked(self) -> int:
         """How many deliveries on the present connection have no confirmed ACK; 0 without a connection."""
         queue = self._queue
         return 0 if queue is None else queue.unacked
+
+    @property
+    def unacked_bytes(self) -> int:
+        """How many bytes the un-acked deliveries on the present connection have."""
+        queue = self._queue
+        return 0 if queue is None else queue.unacked_bytes
 
     @property
     def oldest_unacked(self) -> int | None:
@@ -262,9 +265,7 @@ class Deliveries:
         with self._index.lock:
             if self._queue is None:
                 return None
-            acks = self._queue.take(most)
-            self._free(self._queue.confirmed)
-            return acks
+            return self._queue.take(most)
 
     def sent(self, receipt: str, deadline: float) -> None:
         """The ACKs that :meth:`due` returned were passed to the connection; see :meth:`AckQueue.sent`."""
@@ -276,24 +277,44 @@ class Deliveries:
         """A RECEIPT came, for ACKs or for something else."""
         with self._index.lock:
             acks = None if self._queue is None else self._queue.confirm(receipt)
-            if acks is not None and self._queue is not None:
-                self._index.confirm(acks.keys)
-                self._free(self._queue.confirmed)
+            if acks is None:
+                return
+            self._index.confirm(acks.keys)
+            for block in dict.fromkeys(block for block, _, _ in acks.parts):
+                if block.confirmed == len(block):
+                    self.log.free(block, confirmed=True)
 
-    # --- Spark
+    # --- messages get their numbers
 
-    def commit(self, upto: int) -> bool:
-        """Frames below ``upto`` are committed. Returns False if that was known."""
+    def number(self, count: int) -> None:
+        """Give numbers to the first ``count`` messages of the inbox, because Spark is about to be told."""
+        while count:
+            rest = self.inbox.split(count)
+            block = self.inbox.take()
+            if rest is not None:
+                self._index.move(rest.ids or (), block, rest)
+            self.log.add(block)
+            count -= len(block)
+
+    def take(self, max_bytes: int) -> list[Block]:
+        """The next blocks for the journal, about ``max_bytes``; they are pinned from now on.
+
+        Call :meth:`journaled` for each of them before the next call.
+        """
         with self._index.lock:
-            if upto <= self._marks.released:
-                return False
-            before = self._marks.committed
-            self.frames.release(upto)
-            self._permit_acks(before)
-            self._remember_committed(min(upto, self._marks.live_from))
-            if self._queue is None:
-                self.frames.free(upto)
-            return True
+            blocks = self.inbox.next_blocks(max_bytes)
+            for block in blocks:
+                block.pinned = True
+            return blocks
+
+    def journaled(self, block: Block, position: int) -> None:
+        """A block that :meth:`take` returned is durable in the journal, from ``position`` on."""
+        block.make_keys()
+        with self._index.lock:
+            taken = self.inbox.take()
+            assert taken is block, "blocks become durable in their order"
+            self.log.add(block, position)
+            self.log.unload(block)
 
     def close(self) -> None:
         """Take nothing more, and forget all ids: a message redelivered to another receiver counts as new."""
@@ -301,72 +322,14 @@ class Deliveries:
             if self._queue is not None:
                 self._queue.closed = True
             self._queue = None
-            self._remove(self._marks.unindexed, self._marks.received)
-            self.frames.close()
-
-    # --- the journal
-
-    def take(self, max_bytes: int) -> list[FrameBatch]:
-        """Take the next frames for the journal, about ``max_bytes``; they are kept from now on.
-
-        Call :meth:`journaled` for each batch before the next call.
-        """
-        with self._index.lock:
-            taken = self.frames.next_batches(self._marks.durable, max_bytes)
-            if taken:
-                self._marks.advance(kept=taken[-1].end)
-            return taken
-
-    def journaled(self, batch: FrameBatch, position: int) -> None:
-        """A batch that :meth:`take` returned is durable in the journal, from ``position`` on."""
-        self.frames.make_keys(batch)
-        with self._index.lock:
-            held, now = self.frames.journaled(batch.first_sequence, position)
-            if now is not held:
-                self._index.move(held.ids or (), held, now)
-            self._marks.advance(durable=batch.end)
-
-    def commit_position(self, position: int) -> bool:
-        """Frames below ``position`` in the journal are committed. Returns False if that was known."""
-        return self.commit(self.frames.end_below(position))
-
-    @property
-    def oldest_position(self) -> int | None:
-        """The position in the journal of the oldest frame whose key is not remembered.
-
-        None if there is no such frame, or if the journal does not have it.
-        """
-        return self.frames.position_from(self._marks.unindexed)
-
-    def recover(self, batch: FrameBatch, ids: Sequence[bytes | None]) -> None:
-        """Add frames that the journal has from an earlier run, with these stable ids.
-
-        They have no ack handles until the broker redelivers them.
-        """
-        with self._index.lock:
-            held = self.frames.recover(batch, ids)
-            end = self._marks.received
-            self._marks.advance(kept=end, durable=end, live_from=end)
-            self._note_ids(ids, held)
-
-    def permit_acks(self) -> None:
-        """Allow ACKs for all held frames, although Spark did not commit them: they are in the journal."""
-        with self._index.lock:
-            before = self._marks.committed
-            self._marks.advance(committed=self._marks.received)
-            self._permit_acks(before)
-
-    def _permit_acks(self, before: int) -> None:
-        """Frames from ``before`` on may be ACKed now: push their handles to the queues."""
-        for held in self.frames.held(before, self._marks.committed):
-            held.permit_acks(before, self._marks.committed)
-        if self._queue is not None:
-            self._queue.advance()
+            for block in self.inbox.all:
+                self._index.remove(block.ids or (), block)
+                block.ids = None
 
     # --- messages come
 
     def _sort_out(
-        self, held: Held, acks: Sequence[bytes], marked: int
+        self, held: Block, acks: Sequence[bytes], marked: int
     ) -> tuple[Sequence[bytes], list[_Repeat]]:
         """Reduce ``held`` to the new messages; returns their handles, and the deliveries of known ones."""
         if held.ids is None:
@@ -377,7 +340,7 @@ class Deliveries:
         return self._compare(held, acks, marked)
 
     def _compare(
-        self, held: Held, acks: Sequence[bytes], marked: int
+        self, held: Block, acks: Sequence[bytes], marked: int
     ) -> tuple[Sequence[bytes], list[_Repeat]]:
         """Reduce ``held`` to the new messages by comparing keys, because an id is known, missing or repeated.
 
@@ -405,91 +368,27 @@ class Deliveries:
             held.select(fresh)
         return [acks[index] for index in fresh], repeats
 
-    def _attach(self, key: MessageKey, place: Place | None, handle: bytes, received_at: int) -> None:
+    def _attach(
+        self, key: MessageKey, place: Place | None, handle: bytes, size: int, received_at: int
+    ) -> None:
         """A known message was redelivered: its new handle is ACKed when the message is committed."""
         assert self._queue is not None
-        self._queue.came_again(handle, received_at)
+        self._queue.came_again(handle, size, received_at)
         if place is None or place.may_be_acked:
             self._queue.push_again(key, handle)
             self._count(dropped=1)
         else:
-            place.held.attach(place.at, self._queue, key, handle)
+            place.block.attach(place.at, self._queue, key, handle)
             self._count(reattached=1)
 
-    # --- frames go
+    # --- messages go
 
-    def _discard(self, but: Collection[str]) -> None:
-        """Forget the frames that are not kept and not of ``but``: the broker redelivers them."""
-        if self._marks.received > self._marks.kept:
-            staying = self.frames.copies(self._marks.kept, but) if but else ()
-            self._remove(self._marks.kept, self._marks.received)
-            self.frames.discard()
-            for held in staying:
-                self.frames.append(held)
-                self._note_ids(held.ids or (), held)
-
-    def _note_ids(self, ids: Sequence[bytes | None], held: Held) -> None:
-        """Note the ids of frames in ``held``, of which some may be known."""
-        if not self._index.add_new(ids, held):
-            for name in filter(None, ids):
-                self._index.add(name, held)
-
-    def _remember_committed(self, upto: int) -> None:
-        """In the index, replace the ids of the committed frames below ``upto`` by their message keys."""
-        self._index.remember_unconfirmed(self.frames.keys(self._marks.unindexed, upto))
-        self._remove(self._marks.unindexed, upto)
-        self._marks.advance(unindexed=upto)
-
-    def _free(self, upto: int) -> None:
-        """Free the frames below ``upto``: the broker confirmed their ACKs."""
-        if upto <= self._marks.freed:
-            return
-        low = self._marks.unindexed
-        if self._index.journaled:
-            # Keys that ``room`` remembered before these receipts came.
-            early = self.frames.keys(max(self._marks.freed, self._marks.live_from), min(low, upto))
-            self._index.confirm([*filter(None, early)])
-            self._index.remember_confirmed(self.frames.keys(low, upto))
-        self._remove(low, upto)
-        self._marks.advance(unindexed=upto)
-        self.frames.free(upto)
-
-    def _remove(self, low: int, high: int) -> None:
-        """Remove the ids of the frames [low, high) from the index."""
-        for held, ids in self.frames.ids(low, high):
-            self._index.remove(ids, held)
-
-    def _expect_doubles(self, low: int, high: int) -> None:
-        """Expect second rows: frames of [low, high) without an id are not recognised when redelivered."""
-        if high > low:
-            known = sum(len(ids) - ids.count(None) for _, ids in self.frames.ids(low, high))
-            self._index.expect_doubles(high - low - known)
+    def _expect_doubles(self, queue: AckQueue) -> None:
+        """Expect second rows: messages without an id that stay are not recognised when redelivered."""
+        for block in self.inbox.all:
+            if block.queue is queue:
+                self._index.expect_doubles(min(block.nameless, len(block) - block.confirmed))
 
     def _count(self, **more: int) -> None:
         for name, count in more.items():
             setattr(self._counts, name, getattr(self._counts, name) + count)
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """The end ``upto`` of a batch, chosen when ``deliveries`` had discarded frames ``discards`` times."""
-
-    deliveries: Deliveries
-    upto: int
-    discards: int
-
-
-def offer(offers: Sequence[Offer]) -> bool:
-    """Keep the frames below these ends from now on, because Spark is about to be told about them.
-
-    The receivers must belong to one query. Returns False, and keeps nothing, if one of them has discarded
-    frames since its end was chosen; then the ends must be chosen again.
-    """
-    if not offers:
-        return True
-    with offers[0].deliveries.lock:
-        if any(one.deliveries.discards != one.discards for one in offers):
-            return False
-        for one in offers:
-            one.deliveries.keep(one.upto)
-        return True

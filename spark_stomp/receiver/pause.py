@@ -65,7 +65,7 @@ class BoundedReader:
         self._changed = changed
         self._last_read = 0  # bytes
         self._since: float | None = None
-        self._released = 0
+        self._committed = 0
         self._warned_at: float | None = None
         self._resting = False
         self._rested = 0.0
@@ -85,21 +85,21 @@ class BoundedReader:
         """
         # A commit may have made room. Until the receiver's thread has looked whether it did, the receiver
         # does not count as paused.
-        return self._since if self._deliveries.frames.released == self._released else None
+        return self._since if self._deliveries.inbox.committed == self._committed else None
 
     def poll(self, connection: Connection, timeout: float) -> list[Event]:
         """One round of the connection: send, and read as much as there is room for.
 
         Returns the events that came. Without room nothing is read, but ACKs and heart-beats are sent.
         """
-        self._released = self._deliveries.frames.released
+        self._committed = self._deliveries.inbox.committed
         if self._deliveries.room() <= 0 and not (connection.ended or self._stopping.is_set()):
             self._pause()
             return self._rest(connection, timeout)
         self.resume()
         self._gather()
         before = connection.received
-        events = connection.poll(timeout, min(max(self._deliveries.frames.room, _MIN_READ), _MAX_READ))
+        events = connection.poll(timeout, min(max(self._deliveries.inbox.room, _MIN_READ), _MAX_READ))
         self._last_read = connection.received - before
         return events
 
@@ -108,8 +108,8 @@ class BoundedReader:
 
         No message is read more than this one wait later, because each read takes all that has come.
         """
-        frames = self._deliveries.frames
-        if 0 < self._last_read < _SMALL_READ and frames.received - frames.released > _MANY_WAIT:
+        inbox = self._deliveries.inbox
+        if 0 < self._last_read < _SMALL_READ and inbox.received - inbox.committed > _MANY_WAIT:
             time.sleep(_GATHER)
 
     def _rest(self, connection: Connection, timeout: float) -> list[Event]:
@@ -180,7 +180,7 @@ class BoundedReader:
         log.warning(
             "paused: %d bytes are held, all that maxBufferedBytes allows this receiver. More messages wait "
             "on the broker until %s. To hold more, raise maxBufferedBytes",
-            self._deliveries.frames.memory_bytes,
+            self._deliveries.inbox.memory_bytes,
             "Spark commits"
             if self._options.journal is None
             else "the journal has taken these (see journalMaxBytes)",

@@ -4,13 +4,12 @@ Goal: messages arrive as fast as the broker sends them, whatever Spark does mean
 (contract 4, 5 and 7). Heart-beats go out in time, and a lost connection is replaced.
 
 Plan: the thread has one connection at a time, with a subscription for each destination that it reads. The
-header ``subscription`` of a message says which one it came by; all else is the connection's: epoch, sequence
-numbers, ACK queue, memory. It reads what there is room for, passes blocks of raw frames and receipts to
+header ``subscription`` of a message says which one it came by; all else is the connection's: ACK queue and
+memory. It reads what there is room for, passes blocks of raw frames and receipts to
 ``Deliveries``, sends the ACKs that are due, and checks deadlines; then it begins again. It decodes no body,
 because tasks do that. The rules for messages are in deliveries.py, back-pressure and deadlines for receipts
 in pause.py, what the broker is asked for in subscription.py, and what streams have instead in
-stream_receiver.py. One receiver is one epoch: its id is random and never used again, and its sequence numbers
-go on over all of its connections.
+stream_receiver.py.
 
 Invariants:
 
@@ -145,24 +144,20 @@ class Receiver:
     def status(self) -> ReceiverStatus:
         """A snapshot of the receiver."""
         deliveries = self._deliveries
-        # Read ``discards`` first. If frames are discarded before ``received`` is read, ``discards`` is
-        # outdated, and an offer that was chosen from this status is refused.
-        discards, received = deliveries.discards, deliveries.frames.received
-        connection = self._connections
+        connection, inbox = self._connections, deliveries.inbox
         return ReceiverStatus(
             name=self._settings.name,
-            epoch=deliveries.epoch,
             subscribed=connection.connected,
-            received=received,
+            pending=inbox.pending,
+            received=inbox.received,
             acked=deliveries.acked,
-            committed=deliveries.committed,
+            committed=inbox.committed,
             last_active=self._reader.active_at(self._last_active),
-            window_full=self._is_full(deliveries.acked, received),
+            window_full=self._is_full(),
             failure=self.failure,
             acks_pending=deliveries.acks_pending,
             paused_since=self._reader.paused_since,
-            buffered=deliveries.frames.memory_bytes,
-            discards=discards,
+            buffered=inbox.memory_bytes,
             unacked=deliveries.unacked,
             connection=connection,
             counts=deliveries.counts,
@@ -174,7 +169,7 @@ class Receiver:
             refused=self.refused,
         )
 
-    def _is_full(self, acked: int, received: int) -> bool:
+    def _is_full(self) -> bool:
         """Whether the broker sends no more until something is ACKed, as far as the receiver can know."""
         deliveries = self._deliveries
         # With a journal a pause ends when the journal takes more. If that needs a commit, the writer says so.
@@ -185,7 +180,7 @@ class Receiver:
             # Not full if ACKs are on their way: they make room.
             return not deliveries.acks_pending
         window = self._window_bytes
-        return window is not None and deliveries.frames.bytes_between(acked, received) >= window
+        return window is not None and deliveries.unacked_bytes >= window
 
     def wake(self) -> None:
         """Wake the receiver's thread: ACKs may be due."""
@@ -355,7 +350,7 @@ class Receiver:
 
     def _choose_window(self) -> None:
         """Choose the prefetch, from the mean size of the frames so far, and log what is risky."""
-        dialect, mean = self._dialect, self._deliveries.frames.mean_bytes
+        dialect, mean = self._dialect, self._deliveries.inbox.mean_bytes
         self._prefetch = self._settings.prefetch_for(mean, busy=self._busy)
         self._window_bytes = dialect.window_bytes(
             self._prefetch, frame_bytes=mean, max_bytes=self._settings.max_buffered_bytes
@@ -370,7 +365,7 @@ class Receiver:
         return self._dialect.subscribe_headers(
             destination,
             self._prefetch,
-            frame_bytes=self._deliveries.frames.mean_bytes,
+            frame_bytes=self._deliveries.inbox.mean_bytes,
             max_bytes=self._settings.max_buffered_bytes,
         )
 

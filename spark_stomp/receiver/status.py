@@ -76,15 +76,15 @@ class ConnectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverStatus:
-    """A snapshot of one receiver. Sequence numbers are exclusive ends.
+    """A snapshot of one receiver.
 
     Attributes:
         name: the name of the receiver: what it reads, and its number.
-        epoch: the random id of the receiver.
         subscribed: whether it has a connection with a subscription; False while it reconnects.
-        received: frames below this sequence number were received. It goes back when frames are discarded.
-        committed: frames below this sequence number may be ACKed.
-        acked: frames below this number are confirmed by the broker, or their connection is gone.
+        pending: how many messages wait in its inbox.
+        received: how many messages gave or will give a row. It goes back when messages are dropped.
+        committed: how many of these may be ACKed.
+        acked: how many of these need nothing more: their ACK is confirmed, or their connection is gone.
         last_active: when the latest frame came, or when something happened that may bring frames: the
             subscription, or a receipt for ACKs, which make room in the un-acked window. Monotonic seconds.
         window_full: whether the broker sends no more until something is ACKed.
@@ -93,7 +93,6 @@ class ReceiverStatus:
         paused_since: when the receiver began to leave its socket unread, in seconds since 1970; None if it
             reads.
         buffered: how many bytes are in memory.
-        discards: how often frames were discarded.
         unacked: how many deliveries on the present connection have no confirmed ACK.
         connection: the state of its connection.
         counts: what came since the start.
@@ -107,8 +106,8 @@ class ReceiverStatus:
     """
 
     name: str
-    epoch: str
     subscribed: bool
+    pending: int
     received: int
     committed: int
     acked: int
@@ -118,7 +117,6 @@ class ReceiverStatus:
     acks_pending: bool = False
     paused_since: float | None = None
     buffered: int = 0
-    discards: int = 0
     unacked: int = 0
     connection: ConnectionStatus = field(default_factory=ConnectionStatus)
     counts: Counts = field(default_factory=Counts)

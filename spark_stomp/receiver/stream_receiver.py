@@ -50,11 +50,11 @@ class StreamReceiver(Receiver):
         if self._cursor is None:
             self._cursor = StreamCursor(self._options, destination, self._stream.begin)
         self._cursor.locate(connection.peer)
-        if self._stream.awaits_planned and not self._stream.frames.received:
+        if self._stream.awaits_planned and not self._stream.inbox.received:
             # Before anything is read: a new stream may have some of these offsets, and the others never come.
             self._compare_end(connection, self._cursor)
-        if self._cursor.next is not None and not self._stream.frames.received:
-            self._stream.base = self._cursor.next
+        if self._cursor.next is not None and not self._stream.inbox.received:
+            self._stream.locate(self._cursor.next)
         self._unasked, self._stream.end_is_known = [], False
         self._look_after = self._options.idle_timeout
         super()._subscribe(connection)
@@ -66,13 +66,13 @@ class StreamReceiver(Receiver):
         headers = self._options.subscribe_headers + self._cursor.header()
         return Subscription(plain_subscription(destination).id, headers)
 
-    def _is_full(self, acked: int, received: int) -> bool:
+    def _is_full(self) -> bool:
         return self._reader.paused_since is not None or bool(self._unasked and not self._has_room)
 
     @property
     def _has_room(self) -> bool:
         """Whether RabbitMQ may send more."""
-        held = self._stream.frames.memory_bytes
+        held = self._stream.inbox.memory_bytes
         return held <= self._settings.max_buffered_bytes // 2 or self._stream.awaits_planned
 
     @property
@@ -144,9 +144,9 @@ class StreamReceiver(Receiver):
         return end
 
     def _conclude(self, cursor: StreamCursor, end: int) -> None:
-        started = self._stream.frames.received > 0
+        started = self._stream.inbox.received > 0
         if cursor.check_end(end, started=started, planned=self._stream.wanted):
-            self._stream.begin_anew()
+            self._stream.begin_at("first")  # its offsets begin again, and a planned batch is lost
 
     def _end_at(self, connection: Connection, cursor: StreamCursor) -> int | None:
         connection.beat()

@@ -312,7 +312,7 @@ def batch_of(block: MessageBlock, count: int, version: str, what: str, first: in
         version=version,
         received_at=time.time_ns() // 1_000,
         receiver=f"{what}#look",
-        first_sequence=first,
+        first_number=first,
         malformed=block.malformed,
     )
 

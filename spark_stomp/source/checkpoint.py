@@ -83,16 +83,16 @@ class Checkpoint:
         newest = sorted(self._batches("offsets"), reverse=True)[:_LOG_VERSIONS_READ]
         return any(self._held(batch, [end]) is not None for batch in newest)
 
-    def fence(self, epochs: Iterable[str]) -> None:
-        """Write fence files, so that an older driver with ``epochs`` takes no later commit as evidence."""
+    def fence(self, logs: Iterable[str]) -> None:
+        """Write fence files, so that an older driver with ``logs`` takes no later commit as evidence."""
         with self._file_errors("written to"):
             self._make_folder(f"{self._root}/{_FENCES}")
-            for epoch in epochs:
-                self._make_file(f"{self._root}/{_FENCES}/{epoch}")
+            for one in logs:
+                self._make_file(f"{self._root}/{_FENCES}/{one}")
 
-    def fenced(self, epochs: Iterable[str]) -> bool:
-        """Whether another reader has written a fence file for one of ``epochs``."""
-        paths = [f"{self._root}/{_FENCES}/{epoch}" for epoch in epochs]
+    def fenced(self, logs: Iterable[str]) -> bool:
+        """Whether another reader has written a fence file for one of ``logs``."""
+        paths = [f"{self._root}/{_FENCES}/{one}" for one in logs]
         with self._file_errors("read"):
             infos = self._files.get_file_info(paths)
         return any(info.type != fs.FileType.NotFound for info in infos)
@@ -138,5 +138,5 @@ class Checkpoint:
 
 def _mentions(content: str, offset: str) -> bool:
     # The log has the offset as a line, or as a string inside JSON. The whole offset is searched for. It
-    # contains random epochs, so nothing else can match.
+    # contains random ids, so nothing else can match.
     return offset in content or json.dumps(offset)[1:-1] in content

@@ -217,7 +217,7 @@ def _answer(asked: list[threading.Event]) -> None:
 class Committer:
     """Takes evidence from Spark's calls and from the checkpoint. Calls ``on_committed`` with what it proves.
 
-    - ``epochs``: the epochs of this run. A fence file that names one of them bars it from ACKing.
+    - ``logs``: the ids of the logs of this run. A fence file that names one of them bars it from ACKing.
     - ``frame_server``: knows when the tasks have read a batch.
     - ``checkpoint``: the query's own, or None if ``checkpointLocation`` is not set.
     - ``acks_wait``: whether ACKs wait for the commit. Only then is missing evidence worth a warning.
@@ -227,14 +227,14 @@ class Committer:
     def __init__(
         self,
         on_committed: OnCommitted,
-        epochs: frozenset[str],
+        logs: frozenset[str],
         frame_server: FrameServer,
         checkpoint: Checkpoint | None,
         *,
         acks_wait: bool = True,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:
-        self._epochs = epochs
+        self._logs = logs
         self._frame_server = frame_server
         self._acks_wait = acks_wait
         self._checkpoint = checkpoint
@@ -324,10 +324,10 @@ class Committer:
                 self._evidence.checkpoint_committed(start)
             self._commit_proved()
 
-    def fence(self, epochs: set[str]) -> None:
-        """Bar another reader from ACKing ``epochs``, because they are about to be planned as lost."""
-        if self._checkpoint is not None and epochs:
-            self._checkpoint.fence(sorted(epochs))
+    def fence(self, logs: set[str]) -> None:
+        """Bar another reader from ACKing ``logs``, because they are about to be planned as lost."""
+        if self._checkpoint is not None and logs:
+            self._checkpoint.fence(sorted(logs))
 
     def may_be_the_last(self) -> None:
         """A batch was cut that may be the only one of its run. Warn if nothing would prove its commit.
@@ -420,14 +420,14 @@ class Committer:
 
     def _examine(self, checkpoint: Checkpoint) -> None:
         # The order matters. First list the commits, then take the ends that could be among them, then look
-        # for the fence. A reader that plans our epochs as lost writes the fence before its first commit.
+        # for the fence. A reader that plans our log as lost writes the fence before its first commit.
         commits = checkpoint.new_commits()
         if not commits:
             return
         end = checkpoint.committed_end(commits, self._unproved())
         if end is None:
             return
-        if checkpoint.fenced(self._epochs):
+        if checkpoint.fenced(self._logs):
             raise CheckpointMismatch(
                 "another run of this query has taken over the checkpoint; this run ACKs nothing any more"
             )

@@ -1,20 +1,21 @@
-"""The backlog in a journal: only frames that are durable there can be planned and read.
+"""The backlog in a journal: only messages that are durable there can be planned and read.
 
-:func:`recover` reads the frames that earlier runs left there. They have no ack handles, because a handle ends
-with its connection. If their ACKs did not reach the broker, it redelivers the messages. Such a delivery is
-attached to the frame that is held already, and gives no second row.
+:func:`recover` makes a log of what earlier runs left there. These messages have no ack handles, because a
+handle ends with its connection. If their ACKs did not reach the broker, it redelivers them. Such a delivery
+is attached to the message that is held already, and gives no second row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.errors import (
     JournalDamaged,
-    JournalError,
     JournalMismatch,
     JournalMissing,
     JournalTrimmed,
@@ -27,36 +28,40 @@ from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import NEED_DATA, FrameScanner, Limits, MalformedMessage, MessageBlock
 from spark_stomp.quoting import counted
-from spark_stomp.receiver import DedupIndex, Deliveries, ReceiverStatus
+from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
+from spark_stomp.source.backlog import Backlog
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.memory_backlog import Backlog, raise_or_log, report_missing_stream
-from spark_stomp.source.offsets import JOURNAL, Offset, Position, Range
+from spark_stomp.source.offsets import JOURNAL, Offset, Range, Sizes
 from spark_stomp.source.planning import Available
 from spark_stomp.status.source import JournalPart, Rows
 
 log = get_log(__name__)
 
+# Messages that may wait for the commit with ``ackAfter=journal``, as no broker's window says how many. Half
+# of it is a streaming batch. A judgement, about six times the default prefetch.
+_WINDOW = 250_000
+
 
 class JournalBacklog(Backlog):
-    """The frames in ``journal``, in one order over all receivers and runs.
+    """The messages in ``journal``, in one order over all receivers and runs.
 
-    ``writer`` writes the receivers' frames into it, and the receivers share ``index``. ``tolerant``: if the
-    journal lacks frames, log that instead of raising (``failOnDataLoss=false``). Methods may be called from
-    any thread.
+    ``writer`` writes what ``receivers`` have received into it. ``tolerant``: if the journal lacks messages,
+    log that instead of raising (``failOnDataLoss=false``). Methods may be called from any thread.
     """
 
-    def __init__(self, journal: Journal, writer: JournalWriter, index: DedupIndex, *, tolerant: bool) -> None:
+    def __init__(
+        self, journal: Journal, writer: JournalWriter, receivers: Mapping[str, Deliveries], *, tolerant: bool
+    ) -> None:
+        super().__init__(receivers, tolerant=tolerant)
         self._journal = journal
         self._writer = writer
-        self._index = index
-        self._tolerant = tolerant
         # Where reading begins if the checkpoint does not name this journal.
         self._base = journal.committed
         self._rows_from = journal.committed
 
     @property
-    def epochs(self) -> frozenset[str]:
-        return frozenset({self._journal.id})
+    def logs(self) -> Mapping[str, Log]:
+        return {JOURNAL: self._writer.log}
 
     @property
     def failure(self) -> StompError | None:
@@ -66,19 +71,20 @@ class JournalBacklog(Backlog):
     def has_unwritten(self) -> bool:
         return self._writer.unwritten > 0
 
+    def base(self, name: str) -> int:
+        return self._base
+
     def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
-        committed = self._sequence_in(start)
-        offered = self._base if committed is None else committed
+        begin = self.begin_of(JOURNAL, start)
         window, window_bytes = self._window(statuses)
         return [
             Available(
                 JOURNAL,
-                self._journal.id,
-                offered,
-                max(self._journal.end, offered),
+                self._journal,
+                begin,
+                max(self._writer.log.end, begin),
                 full=self._writer.full or self._waits_for_commits(statuses),
-                base=self._base if committed is None else 0,
-                bound=self._writer.full_because,
+                bound="journalMaxBytes" if self._writer.full else None,
                 window=window,
                 window_bytes=window_bytes,
             )
@@ -87,7 +93,7 @@ class JournalBacklog(Backlog):
     def _window(self, statuses: Sequence[ReceiverStatus]) -> tuple[int | None, int | None]:
         """How many messages and bytes may wait for Spark's commit; None if that is unknown."""
         if self._writer.acks_when_durable:
-            return self._writer.most_uncommitted
+            return _WINDOW, self._writer.max_bytes
         windows = [status.window for status in statuses if status.window is not None]
         sizes = [status.window_bytes for status in statuses if status.window_bytes is not None]
         return sum(windows) or None, sum(sizes) or None
@@ -99,33 +105,19 @@ class JournalBacklog(Backlog):
         """
         return not self._writer.acks_when_durable and any(status.window_full for status in statuses)
 
-    def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
-        """Always True: frames in the journal are never discarded."""
-        return True
-
-    def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
-        return Offset({JOURNAL: Position(self._journal.id, self._journal.end)})
-
-    def all_before(self, statuses: Sequence[ReceiverStatus]) -> Offset | None:
-        written = self._writer.has_written({status.epoch: status.received for status in statuses})
-        return self.received(statuses) if written else None
-
-    def is_committed(self, end: Offset) -> bool:
-        return self._writer.committed >= (self._sequence_in(end) or 0)
-
     def commit(self, committed: Offset) -> bool:
-        position = self._sequence_in(committed)
-        return position is not None and self._writer.commit(position)
+        upto = self.read_upto(JOURNAL, committed)
+        return upto is not None and self._writer.commit(upto)
 
     def begin(self, start: Offset, planned: Offset) -> None:
         journal = self._journal
         for position in (start.get(JOURNAL), planned.get(JOURNAL)):
-            if position is not None and position.epoch != journal.id:
-                self.missing(Range(JOURNAL, position.epoch, position.sequence, position.sequence))
+            if position is not None and position.id != journal.id:
+                self.missing(Range(JOURNAL, position.id, position.next, position.next))
                 break
-        committed = self._sequence_in(start)
+        committed = self.read_upto(JOURNAL, start)
         self._rows_from = max(journal.committed, committed or 0)
-        given = max(committed or 0, self._sequence_in(planned) or 0)
+        given = max(committed or 0, self.read_upto(JOURNAL, planned) or 0)
         if given > journal.end:
             self._raise_or_log(
                 JournalDamaged(
@@ -136,6 +128,7 @@ class JournalBacklog(Backlog):
             # Spark knows these positions already, so new messages must not get them.
             journal.commit(committed or 0)
             journal.skip(given)
+            self._writer.log.skip(given)
             self._rows_from = given
         elif committed is not None and committed < journal.first:
             self._raise_or_log(
@@ -146,26 +139,20 @@ class JournalBacklog(Backlog):
                 )
             )
 
-    def _sequence_in(self, offset: Offset) -> int | None:
-        """The position of ``offset`` in this journal; None if ``offset`` names another journal, or none."""
-        position = offset.get(JOURNAL)
-        return None if position is None or position.epoch != self._journal.id else position.sequence
-
     def missing(self, wanted: Range) -> None:
-        report_missing_stream(wanted, tolerant=self._tolerant)
         if wanted.name != JOURNAL:
-            return
-        if self._journal.end == 0:
+            super().missing(wanted)
+        elif self._journal.end == 0:
             self._raise_or_log(
                 JournalMissing(
-                    f"the checkpoint names the journal {wanted.epoch}, but the option journal points to an "
+                    f"the checkpoint names the journal {wanted.id}, but the option journal points to an "
                     "empty one: the journal was moved away or deleted"
                 )
             )
         else:
             self._raise_or_log(
                 JournalMismatch(
-                    f"the checkpoint names the journal {wanted.epoch}, but the option journal points to "
+                    f"the checkpoint names the journal {wanted.id}, but the option journal points to "
                     f"{self._journal.id}, which belongs to another query, or to another checkpoint"
                 )
             )
@@ -176,39 +163,32 @@ class JournalBacklog(Backlog):
         With ``failOnDataLoss=false`` this logs the error, and returns the parts that the journal holds.
         """
         parts = self._journal.held(wanted.low, wanted.high)
-        if parts == [(wanted.low, wanted.high)]:
-            return [wanted]
-        self._raise_or_log(
-            JournalTrimmed(
-                f"Spark asks for messages [{wanted.low}, {wanted.high}) of the journal, which holds "
-                f"{parts or 'none'} of these, and [{self._journal.first}, {self._journal.end}) in all"
+        if parts != [(wanted.low, wanted.high)]:
+            self._raise_or_log(
+                JournalTrimmed(
+                    f"Spark asks for messages [{wanted.low}, {wanted.high}) of the journal, which holds "
+                    f"{parts or 'none'} of these, and [{self._journal.first}, {self._journal.end}) in all"
+                )
             )
-        )
-        return [Range(wanted.name, wanted.epoch, low, high) for low, high in parts]
+        return [replace(wanted, low=low, high=high) for low, high in parts]
 
-    def _raise_or_log(self, problem: JournalError) -> None:
-        raise_or_log(problem, tolerant=self._tolerant)
-
-    def bytes_between(self, name: str, low: int, high: int) -> int:
-        return self._journal.bytes_between(low, high)
-
-    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
-        return self._journal.end_within(low, high, max_bytes)
+    def sizes(self, name: str) -> Sizes:
+        return self._journal
 
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
-        if ticket.epoch != self._journal.id:
-            raise RangeUnavailable(f"the journal here is {self._journal.id}, not {ticket.epoch}")
+        if ticket.log != self._journal.id:
+            raise RangeUnavailable(f"the journal here is {self._journal.id}, not {ticket.log}")
         return self._journal.batches(ticket.low, ticket.high)
 
     def figures(self) -> dict[str, dict[str, Any]]:
-        return {JOURNAL: JournalPart(self._journal, self._index, self._writer.unwritten).shown()}
+        index = self._writer.log.index
+        return {JOURNAL: JournalPart(self._journal, index, self._writer.unwritten).shown()}
 
     @property
     def rows(self) -> Rows:
-        committed = max(self._writer.committed, self._rows_from)
-        return Rows(
-            committed - self._rows_from, max(0, self._journal.end - committed) + self._writer.unwritten
-        )
+        held = self._writer.log
+        committed = max(held.released, self._rows_from)
+        return Rows(committed - self._rows_from, max(0, held.end - committed) + self._writer.unwritten)
 
     def start(self) -> None:
         self._writer.start()
@@ -220,28 +200,32 @@ class JournalBacklog(Backlog):
         self._writer.stop(timeout)
 
 
-def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most: int) -> Deliveries:
-    """Hold the frames of ``journal``, with message keys that ``index`` recognises on redelivery.
+def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most: int) -> Log:
+    """A log of the messages in ``journal``, with keys that ``index`` recognises on redelivery.
 
     ``id_header`` is the option ``idHeader``; without it, each frame's dialect says where its stable id is.
-    All frames that are not committed get keys, and so do the newest committed ones, up to ``most`` in all. An
-    older message gives a second row if it is redelivered; ``index`` counts the older ones as evicted.
+    All messages whose ACK is not known to be confirmed get keys, and so do the newest others, up to ``most``
+    in all. An older message gives a second row if a broker forgot that it confirmed the ACK; ``index`` counts
+    the older ones as evicted.
     """
-    recovered = Deliveries(0, index, "journal")
+    held = Log(index, journal.id, journal.first)
     with index.lock:
         index.remember_confirmed(journal.remembered_keys)
         index.take_unwritten()
     for low, high in journal.held(journal.first, journal.end):
+        # Not under the lock, because this reads from the disk.
         for batch in journal.batches(low, high):
-            known = batch.end > min(journal.end - most, journal.committed)
+            known = batch.end > min(journal.end - most, journal.acked)
             if not known:
                 with index.lock:
                     index.count_evicted(len(batch.ends))
-            recovered.recover(batch, stable_ids(batch, id_header) if known else [None] * len(batch.ends))
-    recovered.commit_position(journal.committed)
+            ids = stable_ids(batch, id_header) if known else [None] * len(batch.ends)
+            held.recover(replace(batch, ends=array("q", batch.ends)), ids)
+    held.skip(journal.end)
+    held.commit(journal.committed)
     if journal.end > journal.committed:
         log.info("not committed in the journal: %s", counted(journal.end - journal.committed, "message"))
-    return recovered
+    return held
 
 
 def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | None]:

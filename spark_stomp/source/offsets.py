@@ -1,16 +1,15 @@
 """Offsets, and the ranges of frames between two offsets, which the tasks of a batch read.
 
-An offset has the epoch of each receiver and the sequence number up to which it was read, or a position in
-the journal. Spark writes it to its checkpoint as JSON, and compares it as text::
+An offset says for each log up to which number it was read. Spark writes it to its checkpoint as JSON, and
+compares it as text::
 
-    {"receivers": {"/queue/a#0": {"epoch": "5f0c...", "sequence": 1200}}, "version": 1}
-    {"journal": {"id": "77ab...", "sequence": 5000}, "receivers": {}, "version": 1}
-    {"receivers": {}, "streams": {"a": {"epoch": "90cd...", "offset": 700}}, "version": 1}
+    {"logs": {"memory": {"id": "5f0c...", "next": 1200}}, "version": 2}
+    {"logs": {"journal": {"id": "77ab...", "next": 5000}}, "version": 2}
+    {"logs": {"stream:a": {"base": 100, "id": "90cd...", "next": 700}}, "version": 2}
 
-An epoch is the life of one receiver, named by a random id that is never reused. Sequence numbers start at 0
-in every epoch, and are exclusive ends. A query starts at the offset without receivers. A journal counts as a
-receiver whose epoch does not end. So does a stream of RabbitMQ, whose numbers are the broker's offsets. If
-the first batch of a journal or stream did not begin at 0, ``"base"`` says where.
+A log has a random id that is never reused. The log in memory ends with its run; a journal and a stream of
+RabbitMQ, whose numbers are the broker's offsets, do not. Numbers are exclusive ends. A query starts at the
+offset without logs. If the first batch of a log did not begin at 0, ``"base"`` says where.
 """
 
 from __future__ import annotations
@@ -27,30 +26,37 @@ from spark_stomp.errors import OffsetError
 # judgements.
 _LEAST_OF_A_TASK, _MOST_OF_A_TASK = 8 << 20, 32 << 20
 
+MEMORY = "memory"
+"""The name of the log in memory, which has the messages of all queues of a run without a journal."""
+
 JOURNAL = "journal"
-"""The name under which an offset holds the position in the journal; receivers' names have a ``#``."""
+"""The name of the log of a journal."""
 
 STREAM = "stream:"
-"""Before the name of a stream: the name under which an offset holds its position."""
+"""Before the name of a stream: the name of its log."""
 
-_VERSION = 1
+# 1 had numbers for each receiver.
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far one receiver was read: the frames below ``sequence`` of its ``epoch``.
+    """How far one log was read: the messages below ``next`` of the log ``id``.
 
-    ``base`` is where reading began, if the start of the batch does not name the epoch.
+    ``base`` is where reading began, if the start of the batch does not name the log.
     """
 
-    epoch: str
-    sequence: int
+    id: str
+    next: int
     base: int = 0
 
 
 @dataclass(frozen=True)
 class Offset:
-    """Positions by receiver name. ``Offset.from_dict(o.to_dict())`` equals ``o``, with the same JSON text."""
+    """Positions by the names of logs.
+
+    ``Offset.from_dict(o.to_dict())`` equals ``o``, and gives the same JSON text.
+    """
 
     positions: Mapping[str, Position] = field(default_factory=dict)
 
@@ -65,27 +71,13 @@ class Offset:
                 f"{_VERSION}. Use the release that wrote the checkpoint, or start with a new one"
             )
         try:
-            positions = {str(name): _position(entry) for name, entry in raw["receivers"].items()}
-            if JOURNAL in raw:
-                positions[JOURNAL] = _based_position(raw["journal"], "id", "sequence")
-            for name, entry in raw.get("streams", {}).items():
-                positions[STREAM + name] = _based_position(entry, "epoch", "offset")
-            return cls(positions)
+            return cls({str(name): _position(entry) for name, entry in raw["logs"].items()})
         except (KeyError, TypeError, AttributeError) as error:
             raise OffsetError(f"the checkpoint's offset is damaged: {raw!r}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """The offset as a dict for JSON, with sorted keys, because Spark compares offsets as text."""
-        receivers, streams, text = {}, {}, dict[str, Any]()
-        for name, position in self:
-            if name == JOURNAL:
-                text[JOURNAL] = _based_entry(position, "id", "sequence")
-            elif name.startswith(STREAM):
-                streams[name.removeprefix(STREAM)] = _based_entry(position, "epoch", "offset")
-            else:
-                receivers[name] = {"epoch": position.epoch, "sequence": position.sequence}
-        text["receivers"] = receivers
-        return text | ({"streams": streams} if streams else {}) | {"version": _VERSION}
+        return {"logs": {name: _entry(position) for name, position in self}, "version": _VERSION}
 
     def to_json(self) -> str:
         """The text of the offset, as Spark's Python runner writes it into the offset log."""
@@ -99,63 +91,55 @@ class Offset:
 
 
 def _position(entry: Any) -> Position:
-    epoch, sequence = entry["epoch"], entry["sequence"]
-    if not isinstance(epoch, str) or not isinstance(sequence, int) or sequence < 0:
-        raise TypeError("epoch is a string and sequence a count")
-    return Position(epoch, sequence)
+    position = Position(entry["id"], entry["next"], entry.get("base", 0))
+    numbers = position.next, position.base
+    if not isinstance(position.id, str) or not all(isinstance(one, int) for one in numbers):
+        raise TypeError("id is a string, next and base are counts")
+    if not 0 <= position.base <= position.next:
+        raise TypeError("base is a count up to next")
+    return position
 
 
-def _based_position(entry: Any, epoch: str, number: str) -> Position:
-    """The position of a journal or a stream. ``epoch`` and ``number`` are keys of ``entry``."""
-    position = _position({"epoch": entry[epoch], "sequence": entry[number]})
-    base = entry.get("base", 0)
-    if not isinstance(base, int) or not 0 <= base <= position.sequence:
-        raise TypeError("base is a count up to the position")
-    return replace(position, base=base)
-
-
-def _based_entry(position: Position, epoch: str, number: str) -> dict[str, Any]:
+def _entry(position: Position) -> dict[str, Any]:
     base = {"base": position.base} if position.base else {}
-    return base | {epoch: position.epoch, number: position.sequence}
+    return base | {"id": position.id, "next": position.next}
 
 
 INITIAL = Offset()
 
 
 class Sizes(Protocol):
-    """The sizes of frames, in bytes on the wire, by the name of their receiver."""
+    """The sizes of numbered frames, in bytes on the wire: a log, a journal, an inbox."""
 
-    def bytes_between(self, name: str, low: int, high: int) -> int:
+    def bytes_between(self, low: int, high: int) -> int:
         """How many bytes the frames ``[low, high)`` have."""
 
-    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
+    def end_within(self, low: int, high: int, max_bytes: int) -> int:
         """The largest end up to ``high`` for which ``[low, end)`` has at most ``max_bytes`` bytes."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The frames ``[low, high)`` of one receiver's epoch."""
+    """The frames ``[low, high)`` of the log ``id``, which offsets call ``name``."""
 
     name: str
-    epoch: str
+    id: str
     low: int
     high: int
 
 
 def plan(start: Offset, end: Offset) -> list[Range]:
-    """The ranges between two offsets, in the order of receiver names.
+    """The ranges between two offsets, in the order of the names of logs.
 
-    If the epoch of a receiver changed between them, its range starts at the base of the new epoch: no frame
-    of the old one after ``start`` was offered to Spark. This does not check whether a range can still be
-    read.
+    If a name has another log at the end, its range starts at the base of that log: nothing of the old one
+    after ``start`` was offered to Spark. This does not check whether a range can still be read.
     """
     ranges = []
     for name, position in end:
         before = start.get(name)
-        known = before is not None and before.epoch == position.epoch
-        low = before.sequence if before is not None and known else position.base
-        if position.sequence > low:
-            ranges.append(Range(name, position.epoch, low, position.sequence))
+        low = before.next if before is not None and before.id == position.id else position.base
+        if position.next > low:
+            ranges.append(Range(name, position.id, low, position.next))
     return ranges
 
 
@@ -168,25 +152,26 @@ def task_bytes(volume: int, cores: int) -> int:
     return min(max(volume // cores, _LEAST_OF_A_TASK), _MOST_OF_A_TASK)
 
 
-def split(ranges: Sequence[Range], sizes: Sizes, about: int) -> list[list[Range]]:
+def split(ranges: Sequence[tuple[Range, Sizes]], about: int) -> list[list[Range]]:
     """Split the ranges of a batch into tasks of equal size, with about ``about`` bytes each, in order.
 
-    A range may be cut between two messages. Small ranges of several receivers become one task.
+    Each range comes with what knows the sizes of its frames. A range may be cut between two messages. Small
+    ranges of several logs become one task.
     """
-    volumes = [sizes.bytes_between(whole.name, whole.low, whole.high) for whole in ranges]
+    volumes = [sizes.bytes_between(whole.low, whole.high) for whole, sizes in ranges]
     total = sum(volumes)
     count = max(1, round(total / about))
     tasks: list[list[Range]] = [[] for _ in range(count)]
     before = 0
-    for whole, volume in zip(ranges, volumes, strict=True):
+    for (whole, sizes), volume in zip(ranges, volumes, strict=True):
         low = whole.low
         for number, task in enumerate(tasks, 1):
             within = total * number // count - before
             high = whole.high
             if within < volume:
-                high = sizes.end_within(whole.name, whole.low, whole.high, max(within, 0))
+                high = sizes.end_within(whole.low, whole.high, max(within, 0))
             if high > low:
-                task.append(Range(whole.name, whole.epoch, low, high))
+                task.append(replace(whole, low=low, high=high))
                 low = high
         before += volume
     return [task for task in tasks if task]

@@ -8,8 +8,8 @@ Goals, the most important first:
 3. Make few large batches: each costs Spark up to half a processor second, whatever its size (November 2026).
 
 Plan. :func:`decide` says whether to cut a batch, to wait, or to answer that nothing is new.
-:func:`choose_end` says where the batch ends. Both are pure: snapshots, limits and the time go in, a decision
-comes out. What they decide depends on the :class:`Mode`:
+:func:`shares_of` says how many messages the batch takes of each receiver or log. Both are pure: snapshots,
+limits and the time go in, a decision comes out. What they decide depends on the :class:`Mode`:
 
 - STREAMING: a batch takes at most half of the window, so that the other half arrives while Spark works. Then
   the next batch waits until as many messages have come as the largest of the last four batches had, or for
@@ -19,8 +19,8 @@ comes out. What they decide depends on the :class:`Mode`:
 - WHOLE (the option ``drain``): the whole drain is one batch, which is cut when the receivers are silent or a
   bound is reached (:func:`end_of_drain`).
 
-Invariants. The end is never before the start, and equals it only if nothing is new. If anything is new, a
-batch has at least one message, however large. Each receiver gets its turn (:func:`rotated`).
+Invariants. If anything is new, a batch has at least one message, however large. Each receiver gets its turn
+(:func:`rotated`).
 
 Tried and left (November 2026; the figures are in the git log):
 
@@ -40,7 +40,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.source.offsets import JOURNAL, Offset, Position, Sizes
+from spark_stomp.source.offsets import Sizes
 
 QUIET_PERIOD = 0.2
 """Seconds without a further message after which Trigger.Once or a drain cuts its batch. A judgement, not
@@ -120,11 +120,9 @@ class LastBatch:
 
 @dataclass(frozen=True)
 class Available:
-    """What a receiver, or the journal, can give to a batch: the frames ``[offered, received)`` are new.
+    """What one receiver or log can give to a batch: the messages ``[low, high)``, as ``sizes`` counts them.
 
     - ``full``: the broker sends no more until something is ACKed.
-    - ``discards``: how often frames had been discarded before this snapshot was taken.
-    - ``base``: where reading begins if the start of the batch does not name the epoch.
     - ``bound``: why the journal takes no more frames; None if it takes more.
     - ``window``, ``window_bytes``: how many messages and bytes may wait for Spark's commit; None if unknown.
     - ``complete``: whether everything is here that a run takes that ends with what there was; None if only
@@ -132,12 +130,10 @@ class Available:
     """
 
     name: str
-    epoch: str
-    offered: int
-    received: int
+    sizes: Sizes
+    low: int
+    high: int
     full: bool = False
-    discards: int = 0
-    base: int = 0
     bound: str | None = None
     window: int | None = None
     window_bytes: int | None = None
@@ -145,7 +141,15 @@ class Available:
 
     @property
     def new(self) -> int:
-        return self.received - self.offered
+        return self.high - self.low
+
+    def size(self, count: int) -> int:
+        """How many bytes the first ``count`` new messages have."""
+        return self.sizes.bytes_between(self.low, self.low + count)
+
+    def count_within(self, most: int, max_bytes: int) -> int:
+        """How many of the first ``most`` new messages have at most ``max_bytes`` together."""
+        return self.sizes.end_within(self.low, self.low + most, max_bytes) - self.low
 
 
 def is_ready(available: Sequence[Available], limits: BatchLimits, waited: float) -> bool:
@@ -162,47 +166,30 @@ def is_ready(available: Sequence[Available], limits: BatchLimits, waited: float)
     return waited >= limits.max_delay or any(receiver.full and receiver.new for receiver in available)
 
 
-def choose_end(
-    start: Offset,
-    available: Sequence[Available],
-    limits: BatchLimits,
-    sizes: Sizes,
-) -> Offset:
-    """The end of a batch that starts at ``start`` and takes as much as the limits allow.
+def shares_of(available: Sequence[Available], limits: BatchLimits) -> dict[str, int]:
+    """How many messages a batch takes of each name in ``available``: as many as the limits allow.
 
-    Receivers share the limits evenly; what one does not use goes to the others. The first receiver that has
-    a message gives at least one, however large (contract 5). So each gets its turn if they come in the
-    order of :func:`rotated`. If nothing is new, the result equals ``start``.
+    All share the limits evenly; what one does not use goes to the others. The first one that has a message
+    gives at least one, however large (contract 5). So each gets its turn if they come in the order of
+    :func:`rotated`.
     """
-    wanted = {receiver.name: _half_window(receiver, limits, sizes) for receiver in available}
-    takes = _shares(wanted, limits.max_messages)
-    if limits.max_bytes is not None:
-        takes = _within_bytes(available, takes, limits.max_bytes, sizes)
-    # Receivers of an earlier run that this one does not have are left out. A journal is not: a later run that
-    # has none must still learn that there was one.
-    names = {JOURNAL, *(receiver.name for receiver in available)}
-    positions = {name: position for name, position in start if name in names}
-    for receiver in available:
-        if takes[receiver.name]:
-            end = receiver.offered + takes[receiver.name]
-            positions[receiver.name] = Position(receiver.epoch, end, receiver.base)
-    return Offset(positions)
+    shares = _shared({one.name: _half_window(one, limits) for one in available}, limits.max_messages)
+    return shares if limits.max_bytes is None else _within_bytes(available, shares, limits.max_bytes)
 
 
-def _half_window(receiver: Available, limits: BatchLimits, sizes: Sizes) -> int:
-    """How many of a receiver's messages a batch may take without a limit by the user: half of its window.
+def _half_window(one: Available, limits: BatchLimits) -> int:
+    """How many messages a batch may take without a limit by the user: half of the window.
 
     With a minimum (``minMessagesPerTrigger``) it is at least that many messages, of any size in bytes: the
     user prefers large batches to an even flow.
     """
-    least, take = limits.min_messages or 0, receiver.new
+    least, take = limits.min_messages or 0, one.new
     if not limits.halves:
         return take
-    if limits.max_messages is None and receiver.window is not None:
-        take = min(take, max(receiver.window // 2, SMALL_BATCH, least))
-    if limits.max_bytes is None and receiver.window_bytes is not None and not least and take:
-        low, half = receiver.offered, max(receiver.window_bytes // 2, SMALL_BYTES)
-        take = max(1, sizes.end_within(receiver.name, low, low + take, half) - low)
+    if limits.max_messages is None and one.window is not None:
+        take = min(take, max(one.window // 2, SMALL_BATCH, least))
+    if limits.max_bytes is None and one.window_bytes is not None and not least and take:
+        take = max(1, one.count_within(take, max(one.window_bytes // 2, SMALL_BYTES)))
     return take
 
 
@@ -212,7 +199,7 @@ def rotated(available: Sequence[Available], turn: int) -> list[Available]:
     return [*available[first:], *available[:first]]
 
 
-def _shares(wanted: Mapping[str, int], budget: int | None) -> dict[str, int]:
+def _shared(wanted: Mapping[str, int], budget: int | None) -> dict[str, int]:
     """Split ``budget`` evenly among the names in ``wanted``; what one does not need goes to the others.
 
     If the budget is less than one for each, the first ones get one each.
@@ -230,27 +217,21 @@ def _shares(wanted: Mapping[str, int], budget: int | None) -> dict[str, int]:
 
 
 def _within_bytes(
-    available: Sequence[Available],
-    takes: Mapping[str, int],
-    max_bytes: int,
-    sizes: Sizes,
+    available: Sequence[Available], shares: Mapping[str, int], max_bytes: int
 ) -> dict[str, int]:
-    """How many messages of each receiver fit into ``max_bytes``.
+    """How many messages of each share fit into ``max_bytes``.
 
-    The first receiver that has a message gives at least one, however large.
+    The first share that has a message keeps at least one, however large.
     """
-    wanted = {r.name: sizes.bytes_between(r.name, r.offered, r.offered + takes[r.name]) for r in available}
-    budgets = _shares(wanted, max_bytes)
-    first = next((r for r in available if takes[r.name]), None)
+    wanted = {one.name: one.size(shares[one.name]) for one in available}
+    budgets = _shared(wanted, max_bytes)
+    first = next((one for one in available if shares[one.name]), None)
     if first is not None:
-        least = sizes.bytes_between(first.name, first.offered, first.offered + 1)
+        least = first.size(1)
         if least > budgets[first.name]:
             others = {name: size for name, size in wanted.items() if name != first.name}
-            budgets = {first.name: least, **_shares(others, max(0, max_bytes - least))}
-    return {
-        r.name: sizes.end_within(r.name, r.offered, r.offered + takes[r.name], budgets[r.name]) - r.offered
-        for r in available
-    }
+            budgets = {first.name: least, **_shared(others, max(0, max_bytes - least))}
+    return {one.name: one.count_within(shares[one.name], budgets[one.name]) for one in available}
 
 
 class Mode(enum.Enum):
@@ -419,18 +400,11 @@ def end_of_drain(limits: BatchLimits, situation: Situation) -> str | None:
     return "idleTimeout" if situation.silence >= situation.idle_timeout else None
 
 
-def leaves_more(mode: Mode, situation: Situation, end: Offset) -> bool:
-    """Whether the batch up to ``end`` probably leaves messages behind, here or on the broker.
+def leaves_more(mode: Mode, situation: Situation, shares: Mapping[str, int]) -> bool:
+    """Whether a batch with these ``shares`` probably leaves messages behind, here or on the broker.
 
     In any mode but STREAMING it also does if messages were still coming when it was cut.
     """
-    if any(receiver.full for receiver in situation.available):
+    if any(one.full or one.new > shares[one.name] for one in situation.available):
         return True
-    if mode is not Mode.STREAMING and not situation.complete and situation.silence < QUIET_PERIOD:
-        return True
-    taken = {(name, position.epoch): position.sequence for name, position in end}
-    # A limit may leave out all messages of a receiver. Then the end does not name its epoch.
-    return any(
-        receiver.new and taken.get((receiver.name, receiver.epoch), 0) < receiver.received
-        for receiver in situation.available
-    )
+    return mode is not Mode.STREAMING and not situation.complete and situation.silence < QUIET_PERIOD

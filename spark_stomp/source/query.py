@@ -19,7 +19,7 @@ from spark_stomp.quoting import counted
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
-from spark_stomp.source.offsets import JOURNAL, STREAM, Offset, Range, plan, split, task_bytes
+from spark_stomp.source.offsets import JOURNAL, MEMORY, Offset, Range, plan, split, task_bytes
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     QUIET_PERIOD_MAX,
@@ -29,11 +29,11 @@ from spark_stomp.source.planning import (
     LastBatch,
     Mode,
     Situation,
-    choose_end,
     decide,
     end_of_drain,
     leaves_more,
     rotated,
+    shares_of,
 )
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.receivers import ReceiverGroup
@@ -65,14 +65,14 @@ class QueryStatus:
     """A snapshot of a running query.
 
     - ``document``: what the status file shows.
-    - ``epochs``: the epochs whose frames are held.
+    - ``logs``: the ids of the logs that are here.
     - ``failure``: the error that Spark's next call will raise; None if there is none.
     - ``more_waiting``: the last batch probably left messages behind.
     """
 
     receivers: list[ReceiverStatus]
     document: dict[str, Any]
-    epochs: frozenset[str]
+    logs: frozenset[str]
     failure: StompError | None
     more_waiting: bool
 
@@ -119,7 +119,7 @@ class QueryRuntime:
         self._frame_server = self._receivers.frame_server
         self._committer = Committer(
             self._receivers.commit,
-            self._backlog.epochs,
+            self._backlog.ids,
             self._frame_server,
             checkpoint,
             acks_wait=options.ack_after == "commit" and not options.of_streams,
@@ -144,7 +144,7 @@ class QueryRuntime:
         """What the receivers and the journal are doing now; may be called from any thread."""
         shown = self._document(running=not self._stopping)
         return QueryStatus(
-            self._receivers.statuses(), shown, self._backlog.epochs, self._failure, self._more_waiting
+            self._receivers.statuses(), shown, self._backlog.ids, self._failure, self._more_waiting
         )
 
     def _document(self, running: bool) -> dict[str, Any]:
@@ -230,8 +230,10 @@ class QueryRuntime:
     # --- the end of the next batch
 
     @_shown_if_it_fails
-    def latest_offset(self, start: Offset, mode: Mode) -> Offset:
+    def latest_offset(self, start: Offset, mode: Mode, *, only: bool = False) -> Offset:
         """The end of the next batch; equal to ``start`` if there is none.
+
+        ``only``: it may be the only batch of its run.
 
         The first batch of streams may be empty: its end then says where reading begins.
 
@@ -251,10 +253,9 @@ class QueryRuntime:
             begin = self._backlog.with_bases(start)
             decision = decide(mode, limits, situation)
             if decision is Decision.CUT:
-                end = choose_end(begin, situation.available, limits, self._backlog)
-                if not self._backlog.offer(end, situation.available):
+                end = self._cut(mode, limits, situation, start, only=only)
+                if end is None:
                     continue
-                self._note_cut(mode, situation, start, end)
                 return end
             if decision is Decision.NOTHING_NEW:
                 self._more_waiting = situation.new > 0
@@ -278,15 +279,26 @@ class QueryRuntime:
         """
         return self._nothing_since is self._receivers.news.latest
 
-    def _note_cut(self, mode: Mode, situation: Situation, start: Offset, end: Offset) -> None:
-        self._more_waiting = leaves_more(mode, situation, end)
-        self._log_what_is_left(mode, situation)
-        if mode is Mode.ONCE:
-            self._committer.may_be_the_last()
-        messages = sum(part.high - part.low for part in plan(start, end))
-        self._recent.append(LastBatch(messages, cut=time.monotonic()))
-        self._pending_since = self._nothing_since = None
-        self._turn += 1
+    def _cut(
+        self, mode: Mode, limits: BatchLimits, situation: Situation, start: Offset, *, only: bool
+    ) -> Offset | None:
+        """The end of a batch of what ``situation`` has; None if that is not there any more."""
+        shares: dict[str, int] = {}
+
+        def choose() -> dict[str, int]:
+            shares.update(shares_of(situation.available, limits))
+            return shares
+
+        end = self._backlog.tell(start, choose)
+        if end is not None:
+            self._more_waiting = leaves_more(mode, situation, shares)
+            self._log_what_is_left(mode, situation, only=only)
+            if mode is Mode.ONCE:
+                self._committer.may_be_the_last()
+            self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
+            self._pending_since = self._nothing_since = None
+            self._turn += 1
+        return end
 
     def progress(self) -> dict[str, Any]:
         """The end of everything received, and the status, for the query's progress.
@@ -295,17 +307,17 @@ class QueryRuntime:
         """
         latest, now = self._receivers.news.latest, time.monotonic()
         if latest is not self._shown_since or now >= self._shown_until:
-            received = self._backlog.received(self._receivers.statuses())
+            received = self._backlog.received()
             self._shown = {"offset": received.to_dict(), "status": self._document(running=True)}
             self._shown_since, self._shown_until = latest, now + _SHOW_AGAIN
         return self._shown
 
-    def _log_what_is_left(self, mode: Mode, situation: Situation) -> None:
+    def _log_what_is_left(self, mode: Mode, situation: Situation, *, only: bool) -> None:
         # Logged when the batch is cut: at the end of the run Spark no longer reads what this process writes.
         if mode is Mode.WHOLE:
             reason = end_of_drain(self._limits, situation)
             text = "the first batch of this run is a drain, which ended because of %s"
-            if self._more_waiting:
+            if self._more_waiting and only:
                 log.warning(f"{text}; more messages are probably waiting for the next run", reason)
             else:
                 log.info(text, reason)
@@ -358,24 +370,22 @@ class QueryRuntime:
     def partitions(self, start: Offset, end: Offset) -> list[FrameRanges]:
         """The tasks of the batch between two offsets.
 
-        Ranges of epochs that are not held here are lost. They give no rows: their messages were never ACKed,
-        so the broker redelivers them (contract 3). A range that is missing from its journal is an error.
+        Ranges of a log in memory that ended with its run are lost. They give no rows: their messages were
+        never ACKed, so the broker redelivers them (contract 3). A range that is missing from a journal or a
+        stream is an error.
         """
         self._raise_failure()
         # Before Spark 4.2 the next call of latestOffset is evidence for this batch.
         self._nothing_since = None
         if not self._await(lambda: self._backlog.holds(end), time.monotonic() + self._options.max_drain_time):
             raise SubscribeTimeout("a batch of an earlier run was not received again within maxDrainTime")
-        epochs = self._backlog.epochs
-        ranges = plan(start, end)
-        self._declare_lost([lost for lost in ranges if lost.epoch not in epochs])
-        held = [held for held in ranges if held.epoch in epochs]
-        volume = sum(self._backlog.bytes_between(part.name, part.low, part.high) for part in held)
-        shares = split(held, self._backlog, task_bytes(volume, _CORES))
+        ids, ranges = self._backlog.ids, plan(start, end)
+        self._declare_lost([lost for lost in ranges if lost.id not in ids])
+        held = [(one, self._backlog.sizes(one.name)) for one in ranges if one.id in ids]
+        volume = sum(sizes.bytes_between(one.low, one.high) for one, sizes in held)
+        shares = split(held, task_bytes(volume, _CORES))
         readable = [[one for part in share for one in self._backlog.readable(part)] for share in shares]
-        tasks = [
-            tuple(RangeTicket(one.epoch, one.low, one.high) for one in task) for task in readable if task
-        ]
+        tasks = [tuple(RangeTicket(one.id, one.low, one.high) for one in task) for task in readable if task]
         if held:
             self._committer.planned(end, [ticket for task in tasks for ticket in task])
         elif start == end:
@@ -385,10 +395,10 @@ class QueryRuntime:
     def _declare_lost(self, absent: list[Range]) -> None:
         for part in absent:
             self._backlog.missing(part)
-        lost = [part for part in absent if part.name != JOURNAL and not part.name.startswith(STREAM)]
+        lost = [part for part in absent if part.name == MEMORY]
         if not lost:
             return
-        self._committer.fence({part.epoch for part in lost})
+        self._committer.fence({part.id for part in lost})
         messages = sum(part.high - part.low for part in lost)
         log.warning(
             "lost range: a batch of an earlier run is read again without %s. The range was never ACKed: "

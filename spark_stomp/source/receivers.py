@@ -17,15 +17,17 @@ from spark_stomp.receiver import (
     MAX_REMEMBERED,
     DedupIndex,
     Deliveries,
+    Log,
+    Received,
     Receiver,
     ReceiverSettings,
     ReceiverStatus,
     StreamDeliveries,
     StreamReceiver,
 )
+from spark_stomp.source.backlog import Backlog, MemoryBacklog
 from spark_stomp.source.journal_backlog import JournalBacklog, recover
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
 from spark_stomp.source.stream_backlog import StreamBacklog
@@ -76,11 +78,9 @@ class ReceiverGroup:
                 deliveries: list[Deliveries] = [*streams.values()]
                 self.backlog: Backlog = StreamBacklog(options, streams)
             elif options.journal is None:
-                deliveries = [_deliveries(one, index) for one in settings]
-                names = [one.name for one in settings]
-                self.backlog = MemoryBacklog(
-                    dict(zip(names, deliveries, strict=True)), tolerant=not options.fail_on_data_loss
-                )
+                receivers = _receivers(settings, Log(index))
+                deliveries = [*receivers.values()]
+                self.backlog = MemoryBacklog(receivers, tolerant=not options.fail_on_data_loss)
             else:
                 deliveries, self.backlog = self._with_journal(options, index, settings)
             undo.callback(self.backlog.stop, 0.0)
@@ -91,7 +91,7 @@ class ReceiverGroup:
                 else Receiver(one, held, self._tell)
                 for one, held in zip(settings, deliveries, strict=True)
             ]
-            self._refusal = Refusal(self.backlog)
+            self._refusal = Refusal(deliveries)
             self._judging = threading.Lock()
             self.frame_server = open_frame_server(options, self.backlog.read)
             undo.pop_all()
@@ -109,21 +109,19 @@ class ReceiverGroup:
         with ExitStack() as undo:
             journal = open_journal(wanted)
             undo.callback(journal.close)
-            recovered = recover(journal, index, options.id_header, most=wanted.max_remembered)
-            deliveries = [_deliveries(one, index) for one in settings]
+            messages = recover(journal, index, options.id_header, most=wanted.max_remembered)
+            receivers = _receivers(settings, messages)
             writer = JournalWriter(
                 journal,
-                recovered,
-                deliveries,
-                index,
+                messages,
+                [*receivers.values()],
                 max_bytes=wanted.max_bytes,
-                max_uncommitted=wanted.max_remembered,
                 ack_when_durable=options.ack_after == "journal",
                 changed=self._more_is_durable,
             )
-            backlog = JournalBacklog(journal, writer, index, tolerant=wanted.tolerant)
+            backlog = JournalBacklog(journal, writer, receivers, tolerant=wanted.tolerant)
             undo.pop_all()
-        return deliveries, backlog
+        return [*receivers.values()], backlog
 
     def start(self) -> None:
         self.backlog.start()
@@ -163,7 +161,7 @@ class ReceiverGroup:
 
     def have_received(self) -> bool:
         """Whether any message has come."""
-        return any(held.frames.received for held in self._deliveries)
+        return any(held.inbox.received for held in self._deliveries)
 
     def is_done(self) -> bool:
         """Whether all ACKs are confirmed and no receiver has met a malformed message.
@@ -221,11 +219,10 @@ class Refusal:
     the other destinations give any rows.
     """
 
-    def __init__(self, backlog: Backlog) -> None:
-        self._backlog = backlog
+    def __init__(self, deliveries: Sequence[Deliveries]) -> None:
+        self._deliveries = deliveries
         self._since: float | None = None
-        self._seen: Sequence[ReceiverStatus] | None = None
-        self._before: Offset | None = None
+        self._before: list[Received] | None = None
 
     def failure(self, statuses: Sequence[ReceiverStatus], now: float | None = None) -> StompError | None:
         """The error with which the query fails now; None if there is none, or if it has to wait.
@@ -235,24 +232,16 @@ class Refusal:
         """
         refused = [status for status in statuses if status.refused is not None]
         if not refused:
-            self._since = self._seen = self._before = None
+            self._since = self._before = None
             return None
-        before = self._before or self._all_before(statuses, time.monotonic() if now is None else now)
-        if before is None or not self._backlog.is_committed(before):
+        if self._before is None:
+            if self._is_first_moment(statuses, time.monotonic() if now is None else now):
+                return None
+            # Later messages do not count: under load some are always uncommitted.
+            self._before = [one.received for one in self._deliveries]
+        if not all(received.is_over for received in self._before):
             return None
         return None if any(status.acks_pending for status in refused) else refused[0].refused
-
-    def _all_before(self, statuses: Sequence[ReceiverStatus], now: float) -> Offset | None:
-        """The end of everything received before the malformed message.
-
-        None while more may still count as received before it, or while some of it is not available yet.
-        """
-        if self._seen is None and self._is_first_moment(statuses, now):
-            return None
-        # Later statuses do not count: under load some frames are always unwritten.
-        self._seen = self._seen or statuses
-        self._before = self._backlog.all_before(self._seen)
-        return self._before
 
     def _is_first_moment(self, statuses: Sequence[ReceiverStatus], now: float) -> bool:
         if not all(status.subscribed for status in statuses):
@@ -262,5 +251,5 @@ class Refusal:
         return silence < QUIET_PERIOD and now - since < QUIET_PERIOD_MAX
 
 
-def _deliveries(settings: ReceiverSettings, index: DedupIndex) -> Deliveries:
-    return Deliveries(settings.max_buffered_bytes, index, settings.name)
+def _receivers(settings: Sequence[ReceiverSettings], log: Log) -> dict[str, Deliveries]:
+    return {one.name: Deliveries(one.max_buffered_bytes, log, one.name) for one in settings}

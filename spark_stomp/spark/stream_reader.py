@@ -78,9 +78,10 @@ class StompStreamReader(DataSourceStreamReader):
         # Before 4.2 the first call may be the only one of its run (AvailableNow, Once), so it waits for
         # messages.
         mode = Mode.ONCE if first and start is None else self._mode_of(limit)
+        only = mode is Mode.ONCE
         if first and runtime.drains_first:
             mode = Mode.WHOLE
-        end = runtime.latest_offset(begin, mode)
+        end = runtime.latest_offset(begin, mode, only=only)
         self._last_end, self._start = end, start
         self._answer = start if start is not None and end == begin else end.to_dict()
         return self._answer

@@ -15,7 +15,7 @@ from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.columns import Projection
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.options import parse_source_options
-from spark_stomp.receiver import DedupIndex, Deliveries, Receiver, ReceiverSettings
+from spark_stomp.receiver import DedupIndex, Deliveries, Log, Receiver, ReceiverSettings
 
 __all__ = ["Alone", "read_alone"]
 
@@ -38,21 +38,28 @@ class Alone:
 class One:
     """One receiver, and how far it was committed."""
 
-    def __init__(self, settings: ReceiverSettings, index: DedupIndex) -> None:
-        self.deliveries = Deliveries(settings.max_buffered_bytes, index, settings.name)
+    def __init__(self, settings: ReceiverSettings) -> None:
+        self.log = Log(DedupIndex())
+        self.deliveries = Deliveries(settings.max_buffered_bytes, self.log, settings.name)
         self.receiver = Receiver(settings, self.deliveries)
 
     @property
     def received(self) -> int:
-        return self.deliveries.frames.received
+        return self.deliveries.inbox.received
+
+    @property
+    def committed(self) -> int:
+        return self.deliveries.inbox.committed
 
     def commit(self, *, decode: bool) -> int:
         """Commit all that it holds; how many rows were made of it."""
-        begin, end, rows = self.deliveries.committed, self.received, 0
+        rows = 0
+        with self.deliveries.lock:
+            self.deliveries.number(self.deliveries.inbox.pending)
         if decode:
-            for batch in joined(self.deliveries.frames.batches(begin, end)):
+            for batch in joined(self.log.batches(self.log.released, self.log.end)):
                 rows += decode_frames(batch, _COLUMNS, _RULES).num_rows
-        if self.deliveries.commit(end):
+        if self.log.commit(self.log.end):
             self.receiver.wake()
         return rows
 
@@ -65,8 +72,7 @@ def warm_up() -> None:
 
 def read_alone(settings: Alone) -> dict[str, float]:
     """Seconds from the subscriptions to the receipt of the last ACKs; raises what ends a receiver."""
-    index = DedupIndex()
-    ones = [One(one, index) for one in ReceiverSettings.of(parse_source_options(settings.options))]
+    ones = [One(one) for one in ReceiverSettings.of(parse_source_options(settings.options))]
     warm_up()
     for one in ones:
         one.receiver.start()
@@ -79,7 +85,7 @@ def read_alone(settings: Alone) -> dict[str, float]:
         _check(ones)
         all_came = sum(one.received for one in ones) == settings.messages
         for one in ones:
-            if all_came or one.received - one.deliveries.committed >= settings.hold:
+            if all_came or one.received - one.committed >= settings.hold:
                 rows += one.commit(decode=settings.decode)
     took = {"seconds": time.monotonic() - began, "processor": time.process_time() - processor}
     for one in ones:

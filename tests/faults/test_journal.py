@@ -419,7 +419,7 @@ def test_acks_that_the_broker_never_saw_need_no_further_batch(devbroker: DevBrok
 
     def planned() -> bool:
         run.end = run.reader.latestOffset(run.start, None)
-        return run.end.get("journal", {}).get("sequence") == 10
+        return run.end["logs"].get("journal", {}).get("next") == 10
 
     wait_until(planned, what="all messages in the journal")
     for log, content in (("offsets", json.dumps(run.end)), ("commits", "{}")):

@@ -242,7 +242,7 @@ def test_no_lock_is_held_during_io(
     assert watch.found == {}
     # It looked: locks were taken, and bytes went to files and sockets.
     assert "receiver.dedup:DedupIndex.lock" in watch.taken
-    assert "receiver.frame_store:FrameStore._lock" in watch.taken
+    assert "receiver.log:Log._lock" in watch.taken
     assert "socket.send" in watch.calls
     assert "journal" not in options or watch.calls & {"os.fsync", "open"}
 

@@ -76,8 +76,8 @@ def committed_offset(driver: SparkDriver, stream: str) -> int:
     if not done:
         return 0
     text = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()[-1]
-    position = json.loads(text).get("streams", {}).get(stream_name(stream))
-    return int(position["offset"]) if position else 0
+    position = json.loads(text)["logs"].get(f"stream:{stream_name(stream)}")
+    return int(position["next"]) if position else 0
 
 
 @pytest.mark.rule("R.1", "R.2", "R.3")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator
+from math import ceil
 
 import pyarrow as pa
 import pytest
@@ -52,13 +53,7 @@ def produced(broker: Broker, queue: str) -> Iterator[Pairs]:
     Artemis confirms a few messages with nonsense in them and delivers them to nobody.
     """
     with Run(broker.options(destination=queue), ("body", "headers")) as query:
-
-        def complete() -> bool:
-            query.end = query.reader.latestOffset(query.start, None)
-            return query.end != query.start and len(query.read()) >= 0.9 * broker.depth(queue)
-
-        wait_until(complete, what="all messages")
-        yield from [[*row["headers"]] for row in query.read()]
+        yield from [[*row["headers"]] for row in query.gather(ceil(0.9 * broker.depth(queue)))]
 
 
 def forward(broker: Broker, rows: list[Pairs], queues: list[str]) -> TaskResult:

@@ -92,7 +92,7 @@ class TestBeginning:
         fill(rabbitmq, stream, 0, 10)
         with run(rabbitmq, stream, "latest") as query:
             recorded = query.reader.latestOffset(query.start, None)
-            assert recorded["streams"][stream_name(stream)]["offset"] == 10
+            assert recorded["logs"][f"stream:{stream_name(stream)}"]["next"] == 10
         fill(rabbitmq, stream, 10, 20)
         with run(rabbitmq, stream, "latest") as query:
             query.start = query.end = recorded
@@ -363,10 +363,8 @@ class TestGone:
         there = [offset for offset, _ in messages_of(rabbitmq, trimmed)]
         with run(rabbitmq, trimmed) as query:
             later = query.reader.latestOffset(query.start, None)
-        position = later["streams"][stream_name(trimmed)]
-        planned = later | {
-            "streams": {stream_name(trimmed): {"epoch": position["epoch"], "offset": there[0] + 5}}
-        }
+        name = f"stream:{stream_name(trimmed)}"
+        planned = later | {"logs": {name: {"id": later["logs"][name]["id"], "next": there[0] + 5}}}
         with run(rabbitmq, trimmed) as query:
             query.end = planned
             with pytest.raises(StreamTruncated, match=f"offsets 0 to {there[0] - 1} "):
@@ -430,12 +428,9 @@ class TestGone:
     @pytest.mark.rule("R.6")
     def test_a_new_stream_that_ends_within_the_planned_batch(self, rabbitmq: RabbitMQ) -> None:
         stream = new_stream(rabbitmq)
-        name = stream.removeprefix("/amq/queue/")
+        name = f"stream:{stream_name(stream)}"
         fill(rabbitmq, stream, 0, 95)
-        start, end = (
-            {"receivers": {}, "streams": {name: {"epoch": "e", "offset": at}}, "version": 1}
-            for at in (90, 100)
-        )
+        start, end = ({"logs": {name: {"id": "e", "next": at}}, "version": 2} for at in (90, 100))
         with run(rabbitmq, stream) as query:
             query.start, query.end = start, end
             with pytest.raises(

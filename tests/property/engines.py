@@ -16,12 +16,12 @@ from support.journals import local_journal
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries, ReceiverStatus
+from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
+from spark_stomp.source.backlog import Backlog, MemoryBacklog
 from spark_stomp.source.journal_backlog import JournalBacklog, recover
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
 from spark_stomp.source.offsets import Offset, plan
-from spark_stomp.source.planning import Available, BatchLimits, choose_end, rotated
+from spark_stomp.source.planning import Available, BatchLimits, rotated, shares_of
 
 NAMES = [f"r#{at}" for at in range(RECEIVERS)]
 _BUFFER = 200
@@ -37,9 +37,12 @@ class MemoryEngine:
 
     def __init__(self) -> None:
         self.index = DedupIndex()
-        self.receivers = [Deliveries(_BUFFER, self.index, name) for name in NAMES]
+        self.receivers = self._receivers(Log(self.index))
         self.backlog: Backlog = MemoryBacklog(dict(zip(NAMES, self.receivers, strict=True)), tolerant=False)
         self._turn = 0
+
+    def _receivers(self, log: Log) -> list[Deliveries]:
+        return [Deliveries(_BUFFER, log, name) for name in NAMES]
 
     def connected(self, at: int, *, keyed: bool) -> None:
         self.receivers[at].connected(keyed=keyed)
@@ -71,13 +74,15 @@ class MemoryEngine:
         return rotated(self.backlog.available(start, [_status(one) for one in self.receivers]), self._turn)
 
     def cut(self, start: Offset, seen: list[Available], most: int) -> Offset | None:
-        end = choose_end(self.backlog.with_bases(start), seen, BatchLimits(max_messages=most), self.backlog)
-        return end if self.backlog.offer(end, seen) else None
+        limits = BatchLimits(max_messages=most)
+        if not any(shares_of(seen, limits).values()):
+            return start
+        return self.backlog.tell(start, lambda: shares_of(seen, limits))
 
     def read(self, start: Offset, end: Offset) -> list[bytes]:
-        held = [part for part in plan(start, end) if part.epoch in self.backlog.epochs]
+        held = [part for part in plan(start, end) if part.id in self.backlog.ids]
         parts = [part for whole in held for part in self.backlog.readable(whole)]
-        tickets = [RangeTicket(part.epoch, part.low, part.high) for part in parts]
+        tickets = [RangeTicket(part.id, part.low, part.high) for part in parts]
         batches = [batch for ticket in tickets for batch in self.backlog.read(ticket)]
         assert sum(len(batch.ends) for batch in batches) == sum(part.high - part.low for part in held)
         return [body for batch in batches for body in _bodies(batch)]
@@ -95,7 +100,7 @@ class MemoryEngine:
         for receiver in self.receivers:
             assert not receiver.acks_pending
             assert receiver.unacked == 0
-            assert receiver.frames.memory_bytes == 0
+            assert receiver.inbox.memory_bytes == 0
         assert self.index.held == 0
 
     def end(self) -> None:
@@ -110,18 +115,18 @@ class JournalEngine(MemoryEngine):
         super().__init__()
         self.index = DedupIndex(journaled=True)
         self.journal = local_journal(folder)
-        recovered = recover(self.journal, self.index, "id", most=1_000)
-        self.receivers = [Deliveries(_BUFFER, self.index, name) for name in NAMES]
+        messages = recover(self.journal, self.index, "id", most=1_000)
+        self.receivers = self._receivers(messages)
         self.writer = JournalWriter(
             self.journal,
-            recovered,
+            messages,
             self.receivers,
-            self.index,
             max_bytes=max_bytes,
             ack_when_durable=ack_when_durable,
             changed=lambda: None,
         )
-        self.backlog = JournalBacklog(self.journal, self.writer, self.index, tolerant=False)
+        receivers = dict(zip(NAMES, self.receivers, strict=True))
+        self.backlog = JournalBacklog(self.journal, self.writer, receivers, tolerant=False)
 
     def keep(self, before: _Call = _nothing, after: _Call = _nothing) -> None:
         append = self.journal.append
@@ -144,7 +149,7 @@ class JournalEngine(MemoryEngine):
         assert self.writer.unwritten == 0
         for receiver in self.receivers:
             assert not receiver.acks_pending
-            assert receiver.frames.memory_bytes == 0
+            assert receiver.inbox.memory_bytes == 0
 
     def end(self) -> None:
         super().end()
@@ -152,10 +157,10 @@ class JournalEngine(MemoryEngine):
 
 
 def _status(one: Deliveries) -> ReceiverStatus:
+    inbox = one.inbox
     return ReceiverStatus(
-        one.frames.name, one.epoch, True, one.frames.received, one.committed, one.acked, 0.0, False, None,
-        discards=one.discards,
-    )  # fmt: skip
+        inbox.name, True, inbox.pending, inbox.received, inbox.committed, one.acked, 0.0, False, None
+    )
 
 
 def _bodies(batch: FrameBatch) -> list[bytes]:

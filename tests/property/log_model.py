@@ -235,18 +235,16 @@ class Query(RuleBasedStateMachine):
 
     def _obey_group(self, link: Link, *, half: bool) -> None:
         receipt, handles = link.acks.pop(0)
+        may_be_acked = self.committed | (self.engine.durable() if self.acks_durable else set())
         for handle in handles[: len(handles) // 2] if half else handles:
             assert handle in link.unacked, "an ACK names nothing un-acked on its connection"
             before = list(link.unacked)[: list(link.unacked).index(handle)]
             for obeyed in [handle] if link.keyed else [*before, handle]:
-                self._obey(link.unacked.pop(obeyed))
+                body = link.unacked.pop(obeyed).body
+                assert body in may_be_acked, "an ACK before the commit"
+                self.acked.add(body)
         if not half:
             link.receipts.append(receipt)
-
-    def _obey(self, message: Message) -> None:
-        if message.body not in self.committed:
-            assert self.acks_durable and message.body in self.engine.durable(), "an ACK before the commit"
-        self.acked.add(message.body)
 
     @precondition(lambda self: any(link is not None and link.receipts for link in self.links))
     @rule(at=receivers, seed=seeds)
@@ -263,13 +261,22 @@ class Query(RuleBasedStateMachine):
         to=receivers,
         noticed=st.sampled_from(["before", "after", "after", "not yet"]),
         cut=st.booleans(),
+        part=st.integers(0, 2),
         acks=st.booleans(),
         seed=seeds,
     )
-    def redeliver(self, at: int, to: int, noticed: str, cut: bool, acks: bool, seed: int) -> None:
-        """A connection ends for the broker, and what was un-acked on it goes to whoever is there."""
+    def redeliver(self, at: int, to: int, noticed: str, cut: bool, part: int, acks: bool, seed: int) -> None:
+        """A connection ends for the broker, and what was un-acked on it goes to whoever is there.
+
+        ``part``: then Spark takes so many of the messages, while others wait.
+        """
         self.drop(at, noticed == "before", seed)
         self.deliver(to, 100, read=True, cut=cut)
+        if part:
+            self.keep()
+            self.finish(tell=True)
+            self.plan(part)
+            self.finish(tell=True)
         if acks:
             self.exchange_acks(to, 100, Fate.CONFIRMED)
         if noticed == "after":

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import (
     REFILL_MAX,
     REFILL_PART,
@@ -19,8 +18,8 @@ from spark_stomp.source.planning import (
     LastBatch,
     Mode,
     Situation,
-    choose_end,
     decide,
+    shares_of,
 )
 
 STEP = 0.002
@@ -28,10 +27,10 @@ BODY = 250
 
 
 class Sizes:
-    def bytes_between(self, name: str, low: int, high: int) -> int:
+    def bytes_between(self, low: int, high: int) -> int:
         return (high - low) * BODY
 
-    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
+    def end_within(self, low: int, high: int, max_bytes: int) -> int:
         return min(high, low + max_bytes // BODY)
 
 
@@ -48,7 +47,7 @@ class Query:
     limits: BatchLimits = field(default_factory=lambda: BatchLimits(halves=True))
     now: float = 0.0
     received: int = 0
-    offered: int = 0
+    told: int = 0
     committed: int = 0
     acked: int = 0
     credit: float = 0.0
@@ -73,11 +72,11 @@ class Query:
     def situation(self) -> Situation:
         full = self.received - self.acked >= self.window
         status = ReceiverStatus(
-            "r", "e", True, self.received, self.committed, self.acked, self.now, full, None,
-            acks_pending=self.receipt_at is not None,
+            "r", True, self.received - self.told, self.received, self.committed, self.acked, self.now, full,
+            None, acks_pending=self.receipt_at is not None,
         )  # fmt: skip
         seen = Available(
-            "r", "e", self.offered, self.received, full, window=self.window, window_bytes=256 << 20
+            "r", Sizes(), 0, self.received - self.told, full, window=self.window, window_bytes=256 << 20
         )
         if self.pending_since is None and seen.new:
             self.pending_since = self.now
@@ -90,17 +89,14 @@ class Query:
         while (decision := decide(Mode.STREAMING, self.limits, self.situation())) is not Decision.CUT:
             self.pass_time(STEP if decision is Decision.WAIT else 0.01)
         self.waits.append((self.now - asked, self.last))
-        start = Offset({}) if not self.offered else INITIAL
-        end = choose_end(start, self.situation().available, self.limits, Sizes()).get("r")
-        assert end is not None
-        taken = end.sequence - self.offered
-        self.offered = end.sequence
+        taken = shares_of(self.situation().available, self.limits)["r"]
+        self.told += taken
         self.pending_since = None
         self.last = LastBatch(taken, cut=self.now)
         seconds = self.fixed + taken / self.rows
         self.pass_time(seconds)
         self.batches.append(taken)
-        self.committed, self.receipt_at = self.offered, self.now + self.receipt
+        self.committed, self.receipt_at = self.told, self.now + self.receipt
 
     def run(self, seconds: float) -> None:
         while self.now < seconds:

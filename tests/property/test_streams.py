@@ -1,4 +1,4 @@
-"""Offsets of streams: how they are found in frames, and how they belong to sequence numbers."""
+"""Offsets of streams: how they are found in frames, and that they are the numbers of messages."""
 
 from __future__ import annotations
 
@@ -77,47 +77,34 @@ def test_a_malformed_frame_has_an_offset_too() -> None:
     assert list(offsets_in(block_of([b"MESSAGE\nbad\nx-stream-offset:7\n\0"]), "b")) == [(0, 1, 7)]
 
 
-class Model:
-    """The offsets of all frames in a list, by their sequence numbers."""
-
-    def __init__(self, base: int | None) -> None:
-        self.base = base
-        self.offsets: list[int] = []
-
-    def offset_after(self, sequence: int) -> int | None:
-        return self.offsets[sequence - 1] + 1 if sequence else self.base
-
-    def sequence_of(self, offset: int) -> int:
-        return sum(one < offset for one in self.offsets)
-
-
 @pytest.mark.rule("R.1")
 @given(st.data())
-def test_offsets_and_sequence_numbers_belong_together(data: st.DataObject) -> None:
+def test_messages_have_the_numbers_that_the_broker_gave_them(data: st.DataObject) -> None:
     offsets = data.draw(OFFSETS)
     begin = data.draw(st.one_of(st.just("first"), st.integers(0, offsets[0])))
     held = StreamDeliveries(1 << 20, "a#0")
-    held.begin_at("e", begin)
+    held.begin_at(begin, "e")
     held.connected(keyed=False)
-    model = Model(begin if isinstance(begin, int) else None)
-    assert (held.next, held.sequence_of(0)) == (model.base, 0)
-    if model.base is None:
-        model.base = offsets[0]
-    left = offsets
+    base = begin if isinstance(begin, int) else None
+    assert (held.base, held.next, held.log.id) == (base, base, "e")
+    left, came = offsets, list[int]()
     while left:
         # Frames come in parts whose offsets follow one another.
         run = next((at for at in range(1, len(left)) if left[at] != left[at - 1] + 1), len(left))
         count = data.draw(st.integers(1, run))
-        held.receive_from(
-            left[0], block_of([b"MESSAGE\n\n\0"] * count), received_at=0, version="1.2", dialect="rabbitmq"
-        )
-        model.offsets += left[:count]
-        left = left[count:]
-        received = len(model.offsets)
-        assert held.next == model.offset_after(received)
-        assert [held.offset_of(one) for one in range(received)] == model.offsets
-        assert [held.offset_after(one) for one in range(received + 1)] == [
-            model.offset_after(one) for one in range(received + 1)
-        ]
-        for offset in {near + step for near in [0, *offsets] for step in (-1, 0, 1)}:
-            assert held.sequence_of(offset) == model.sequence_of(offset)
+        frames = [b"MESSAGE\n\n%d\0" % offset for offset in left[:count]]
+        held.receive_from(left[0], block_of(frames), received_at=0, version="1.2", dialect="rabbitmq")
+        came, left = offsets[: len(came) + count], left[count:]
+        assert held.next == came[-1] + 1
+        assert held.base == (offsets[0] if base is None else base)
+        assert held.inbox.pending == 0
+        assert [n for low, high in held.log.held(0, came[-1] + 1) for n in range(low, high)] == came
+    # What is read between two offsets are the messages between them.
+    low = data.draw(st.integers(held.base, offsets[-1]))
+    high = data.draw(st.integers(low, held.next))
+    read = [part for at, end in held.log.held(low, high) for part in held.log.batches(at, end)]
+    between = [offset for offset in offsets if low <= offset < high]
+    bodies = b"".join(bytes(batch.data) for batch in read).split(b"MESSAGE\n\n")[1:]
+    assert [int(body.rstrip(b"\0")) for body in bodies] == between
+    assert held.log.next_held(low) == next(offset for offset in offsets if offset >= low)
+    assert held.log.bytes_between(low, high) == sum(len(b"MESSAGE\n\n%d\0" % one) for one in between)

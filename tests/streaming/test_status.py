@@ -55,7 +55,7 @@ def test_the_progress_has_it_and_the_offsets_do_not(
         running.wait(lambda: seen.bodies == BODIES, what="the rows")
         running.wait(lambda: any(one["status"]["totals"]["rows"] == 30 for one in shown()), what="progress")
         latest = shown()[-1]
-    assert latest["offset"]["receivers"][f"{QUEUE}#0"]["sequence"] == 30
+    assert latest["offset"]["logs"]["memory"]["next"] == 30
     assert latest["status"]["totals"]["delivered"] == 30
     for entry in (tmp_path / "offsets").glob("[0-9]*"):
         assert "status" not in entry.read_text(encoding="utf-8")

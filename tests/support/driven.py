@@ -16,7 +16,7 @@ from spark_stomp.options import parse_sink_options, parse_source_options
 from spark_stomp.sink.task import send_batches
 from spark_stomp.source.query import QueryStatus
 from spark_stomp.spark.stream_reader import StompStreamReader
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, wait_until
 
 Json = dict[str, Any]
 Row = dict[str, Any]
@@ -127,7 +127,13 @@ class Run:
         return rows
 
     def gather(self, count: int) -> list[Row]:
-        """The rows of one batch with ``count`` messages: waits for all before it plans."""
+        """The rows of one batch with ``count`` messages: waits for all before it plans.
+
+        It cannot plan first and see: without a journal, an end that was told is told again until its commit.
+        """
+        if self.reader.status() is None:
+            self.reader.partitions(self.start, self.start)  # the run begins, and nothing is told
+        wait_until(lambda: self.waiting >= count or self.status.failure is not None, what=f"{count} messages")
         deadline = time.monotonic() + PATIENCE
         while True:
             self.end = self.reader.latestOffset(self.start, None)
@@ -135,3 +141,8 @@ class Run:
             if len(rows) >= count:
                 return rows
             assert time.monotonic() < deadline, f"{len(rows)} of {count} messages came within {PATIENCE:g}s"
+
+    @property
+    def waiting(self) -> int:
+        """How many messages were received and are not committed."""
+        return int(self.status.document["totals"]["rows_waiting"])

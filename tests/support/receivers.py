@@ -4,9 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import SourceOptions
-from spark_stomp.receiver import DedupIndex, Deliveries, Offer, Receiver, ReceiverSettings, offer
+from spark_stomp.receiver import DedupIndex, Deliveries, Log, Receiver, ReceiverSettings
+
+
+class Frames:
+    """What a receiver that has a log to itself holds, numbered in the order of receipt."""
+
+    def __init__(self, deliveries: Deliveries) -> None:
+        self._log, self._inbox = deliveries.log, deliveries.inbox
+
+    @property
+    def received(self) -> int:
+        return self._log.end + self._inbox.pending
+
+    @property
+    def released(self) -> int:
+        return self._log.released
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._inbox.memory_bytes
+
+    @property
+    def mean_bytes(self) -> float | None:
+        return self._inbox.mean_bytes
+
+    def batches(self, low: int, high: int) -> Iterator[FrameBatch]:
+        """The frames [low, high), also those that Spark was not told about."""
+        end = self._log.end
+        yield from self._log.batches(low, min(high, end)) if low < end else ()
+        for block in self._inbox.all[len(self._inbox.numbered) :]:
+            batch, end = replace(block.batch, first_number=end), end + len(block)
+            if batch.first_number < high and batch.end > low:
+                yield batch.part(low, high)
 
 
 class LoneReceiver(Receiver):
@@ -14,17 +48,21 @@ class LoneReceiver(Receiver):
 
     def __init__(self, options: SourceOptions, index: DedupIndex | None = None) -> None:
         settings = ReceiverSettings.of(options)[0]
-        self.deliveries = Deliveries(settings.max_buffered_bytes, index, settings.name)
-        self.frames = self.deliveries.frames
+        log = Log(index or DedupIndex())
+        self.deliveries = Deliveries(settings.max_buffered_bytes, log, settings.name)
+        self.frames = Frames(self.deliveries)
         super().__init__(settings, self.deliveries)
 
     def offer(self, upto: int) -> None:
         """Spark is told of everything below ``upto``."""
-        assert offer([Offer(self.deliveries, upto, self.deliveries.discards)])
+        with self.deliveries.lock:
+            held = self.deliveries
+            held.number(min(max(0, upto - held.log.end), held.inbox.pending))
 
     def acknowledge(self, upto: int) -> None:
         """Everything below ``upto`` is committed."""
-        if self.deliveries.commit(upto):
+        self.offer(upto)
+        if self.deliveries.log.commit(upto):
             self.wake()
 
 

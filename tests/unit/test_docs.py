@@ -14,8 +14,9 @@ from support.docs import README, pages
 
 from spark_stomp import errors
 from spark_stomp.errors import StompError
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import OPTIONS
-from spark_stomp.receiver.marks import Marks
+from spark_stomp.receiver import Block, DedupIndex, Log
 
 ROOT = README.parent
 PACKAGE = ROOT / "spark_stomp"
@@ -166,10 +167,15 @@ class TestArchitecture:
         table = [
             name for cells in rows(section(self.PAGE, "Progress marks")) for name in self.named(cells[0])
         ]
-        marks = [name.removeprefix("receiver.marks:Marks.") for name in table if "Marks." in name]
-        assert sorted(marks) == sorted(Marks.__slots__)
-        ordered = ["freed", "released", "committed", "kept", "received"]
-        assert [mark for mark in marks if mark in ordered] == ordered
+        log = Log(DedupIndex())
+        marks = [name for name, value in vars(log).items() if type(value) is int]
+        assert sorted(table) == sorted(f"receiver.log:Log.{name}" for name in [*marks, "first_held"])
+        for name in ("a", "b", "c"):
+            log.add(Block(FrameBatch(name.encode(), [1], 0, 0, "1.2"), None))
+        log.permit_acks(2)
+        log.commit(1)
+        values = [getattr(log, name.rpartition(".")[2]) for name in table]
+        assert values[1:] == sorted(values[1:]) == [1, 2, 3]
 
 
 def every_module() -> list[str]:

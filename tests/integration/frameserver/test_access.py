@@ -188,7 +188,7 @@ MALFORMED = {
     "negative": b"e -1 1",
     "huge": b"e 0 " + b"9" * 100_000,
     "beyond 64 bits": b"e 0 9999999999999999999",
-    "a long epoch": b"e" * 100_000 + b" 0 1",
+    "a long id": b"e" * 100_000 + b" 0 1",
     "another encoding": "e 0 1".encode("utf-16"),
     "other digits": "e 0 \u0661".encode(),
     "a line end": b"e 0 1\n",

@@ -56,7 +56,7 @@ def test_ipv6(opened: Callable[..., FrameServer], tls: str) -> None:
     assert address.location == f"{scheme}://[::1]:{address.port}"
     with pytest.raises(FrameServerError, match=rf"frame server at \[::1\]:{address.port} delivered"):
         # It is reached: it has no frames.
-        list(fetch(address, RangeTicket("epoch", 0, 1)))
+        list(fetch(address, RangeTicket("log", 0, 1)))
 
 
 def test_loopback_is_plain_by_default(opened: Callable[..., FrameServer]) -> None:

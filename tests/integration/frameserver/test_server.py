@@ -17,29 +17,29 @@ from spark_stomp.errors import FrameServerError, RangeUnavailable
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, client, fetch
 from spark_stomp.frameserver.wire import new_token
-from spark_stomp.receiver.frame_store import FrameStore, Held
+from spark_stomp.receiver import Block, DedupIndex, Log
 
 FRAME = b"MESSAGE\nmessage-id:%d\n\n\0\x80\xff\0"
 
 
-def frame_store() -> FrameStore:
-    made = FrameStore(max_bytes=200)
+def filled_log() -> Log:
+    made = Log(DedupIndex())
     for number in range(20):
         frame = FRAME % number
         two = FrameBatch(frame * 2, [len(frame), 2 * len(frame)], 0, number, "1.2", "generic")
-        made.append(Held(two, None, made.marks))
+        made.add(Block(two, None))
     return made
 
 
 class Serving:
     def __init__(self) -> None:
-        self.store = frame_store()
+        self.log = filled_log()
         self.server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token()), self.read)
 
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
-        if ticket.epoch != "e":
-            raise RangeUnavailable(f"no receiver here has the epoch {ticket.epoch}")
-        return self.store.batches(ticket.low, ticket.high)
+        if ticket.log != "e":
+            raise RangeUnavailable(f"no log here has the id {ticket.log}")
+        return self.log.batches(ticket.low, ticket.high)
 
 
 @pytest.fixture
@@ -47,7 +47,6 @@ def serving() -> Iterator[Serving]:
     made = Serving()
     yield made
     made.server.close()
-    made.store.close()
 
 
 @contextmanager
@@ -65,10 +64,10 @@ def sum_of(batches: Iterator[FrameBatch]) -> int:
 @pytest.mark.parametrize("high", [4, 40])
 def test_a_range_arrives_as_it_was_received(serving: Serving, high: int) -> None:
     [batch] = fetch(serving.server.address, RangeTicket("e", 3, high))
-    expected = FrameBatch.join(list(serving.store.batches(3, high)))
+    expected = FrameBatch.join(list(serving.log.batches(3, high)))
     assert (bytes(batch.data), list(batch.ends)) == (bytes(expected.data), list(expected.ends))
     assert np.array_equal(batch.received_at, expected.received_at)
-    assert (batch.first_sequence, batch.origin) == (3, expected.origin)
+    assert (batch.first_number, batch.origin) == (3, expected.origin)
 
 
 def test_a_batch_is_read_once_all_its_tickets_are_read_to_their_end(serving: Serving) -> None:
@@ -90,29 +89,29 @@ def test_a_batch_is_read_once_all_its_tickets_are_read_to_their_end(serving: Ser
 
 @pytest.mark.rule("3.4")
 def test_a_freed_range_is_an_error_and_not_empty(serving: Serving) -> None:
-    serving.store.release(10)
+    serving.log.commit(10)
     with pytest.raises(FrameServerError, match=r"STOMP_RANGE_UNAVAILABLE.*committed and freed"):
         list(fetch(serving.server.address, RangeTicket("e", 5, 12)))
 
 
 @pytest.mark.rule("3.3")
-def test_an_unknown_epoch_is_an_error(serving: Serving) -> None:
-    with pytest.raises(FrameServerError, match="epoch other"):
+def test_an_unknown_log_is_an_error(serving: Serving) -> None:
+    with pytest.raises(FrameServerError, match="log other"):
         list(fetch(serving.server.address, RangeTicket("other", 0, 1)))
 
 
 @pytest.mark.rule("3.3")
 def test_less_than_the_whole_range_fails_the_task(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = serving.store.batches
-    monkeypatch.setattr(serving.store, "batches", lambda low, high: whole(low, high - 2))
+    whole = serving.log.batches
+    monkeypatch.setattr(serving.log, "batches", lambda low, high: whole(low, high - 2))
     with pytest.raises(FrameServerError, match=r"up to 10 of \[4, 12\)"):
         list(fetch(serving.server.address, RangeTicket("e", 4, 12)))
 
 
 @pytest.mark.rule("3.3")
 def test_a_gap_fails_the_task(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = serving.store.batches
-    monkeypatch.setattr(serving.store, "batches", lambda low, high: iter([*whole(low, 6), *whole(8, high)]))
+    whole = serving.log.batches
+    monkeypatch.setattr(serving.log, "batches", lambda low, high: iter([*whole(low, 6), *whole(8, high)]))
     with pytest.raises(FrameServerError, match=r"up to 6 of \[4, 12\)"):
         list(fetch(serving.server.address, RangeTicket("e", 4, 12)))
 

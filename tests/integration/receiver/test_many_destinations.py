@@ -87,7 +87,6 @@ def test_what_a_plain_topic_brought_stays_beside_queues(devbroker: DevBroker) ->
         wait_until(lambda: receiver.status().connection.reconnects, what="another connection")
         wait_until(lambda: receiver.status().received == 4, what="the queue's messages")
         assert bodies(receiver) == {"a0": 1, "a1": 1, "t0": 1, "t1": 1}
-        assert receiver.status().discards == 1
         receiver.acknowledge(4)
         wait_until(lambda: devbroker.queue("/queue/a").depth == 0, what="the ACKs")
 

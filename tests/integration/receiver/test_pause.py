@@ -16,7 +16,6 @@ from support.tcp import tcp_server
 from support.waiting import PATIENCE, pause, wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.receiver import Offer, offer
 
 QUEUE = "/queue/a"
 SIZE = 10_000
@@ -38,10 +37,9 @@ def paused(receiver: LoneReceiver) -> None:
 
 def commit_all(receiver: LoneReceiver) -> int:
     """Commit what is held; returns how many bytes that is."""
-    status, deliveries = receiver.status(), receiver.deliveries
+    status = receiver.status()
     # If the connection has just been lost, that was discarded.
-    if offer([Offer(deliveries, status.received, status.discards)]):
-        receiver.acknowledge(status.received)
+    receiver.acknowledge(status.received)
     return status.buffered
 
 
@@ -109,7 +107,7 @@ def test_after_a_commit_it_counts_as_full_no_more_before_it_has_looked(full: Dev
     with receiving(full.url, prefetch=100_000) as receiver:
         paused(receiver)
         receiver.offer(5)
-        receiver.deliveries.commit(5)  # and wake nobody
+        receiver.deliveries.log.commit(5)  # and wake nobody
         assert receiver.status().paused_since is None
         assert not receiver.status().window_full
         receiver.wake()
@@ -255,7 +253,7 @@ def test_the_end_reads_on_for_the_last_receipts_and_keeps_nothing(full: DevBroke
         upto = receiver.status().received
         held = receiver.frames.memory_bytes
         receiver.offer(upto)
-        receiver.deliveries.commit(upto)
+        receiver.deliveries.log.commit(upto)
         receiver.stop(PATIENCE)
         assert receiver.status().received == upto
         assert receiver.frames.memory_bytes <= held

@@ -67,7 +67,7 @@ def test_exactly_what_is_committed_is_acked(devbroker: DevBroker, version: str) 
         wait_until(lambda: receiver.status().acked == 37, what="the receipts")
         assert devbroker.queue(QUEUE).acked == 37
         with pytest.raises(RangeUnavailable):
-            receiver.frames.batches(36, 40)
+            next(receiver.frames.batches(36, 40))
         receiver.acknowledge(20)
         assert receiver.status().committed == 37
     assert devbroker.bodies(QUEUE) == [b"m%d" % number for number in range(37, 100)]
@@ -118,7 +118,8 @@ def test_the_end_sends_all_groups(devbroker: DevBroker, monkeypatch: pytest.Monk
     devbroker.publish_many(QUEUE, [b"m"] * 100)
     with receiving(devbroker.url) as receiver:
         received(receiver, 100)
-        receiver.deliveries.commit(95)
+        receiver.offer(95)
+        receiver.deliveries.log.commit(95)
     wait_until(lambda: devbroker.queue(QUEUE).depth == 5, what="95 ACKs")
 
 
@@ -207,9 +208,9 @@ class TestABrokerThatStopsEarly:
 
 
 @pytest.mark.rule("2.2")
-def test_each_receiver_has_its_own_epoch(devbroker: DevBroker) -> None:
+def test_each_log_has_its_own_id(devbroker: DevBroker) -> None:
     options = source_options(devbroker.url)
-    assert len({LoneReceiver(options).deliveries.epoch for _ in range(100)}) == 100
+    assert len({LoneReceiver(options).deliveries.log.id for _ in range(100)}) == 100
 
 
 @pytest.mark.rule("4.7")
@@ -283,7 +284,6 @@ class TestWhatMayNotBeRedelivered:
             devbroker.drop_connections()
             wait_until(lambda: devbroker.queue(name).redelivered == 5, what="the redelivery")
             received(receiver, rows)
-            assert receiver.status().discards == 0
             receiver.acknowledge(rows)
             wait_until(lambda: devbroker.queue(name).depth == 0, what="the ACKs")
             assert receiver.status().received == rows

@@ -30,7 +30,7 @@ class Lone(StreamReceiver):
     def __init__(self, options: SourceOptions, begin: int | str, wanted: int) -> None:
         (settings,) = ReceiverSettings.of(options)
         self.held = StreamDeliveries(settings.max_buffered_bytes, settings.name)
-        self.held.begin_at("e", begin, wanted)
+        self.held.begin_at(begin, "e", wanted)
         self.news = 0
         super().__init__(settings, self.held, self._count)
 
@@ -38,11 +38,11 @@ class Lone(StreamReceiver):
         self.news += 1
 
     @property
-    def offsets(self) -> list[int | None]:
-        return [self.held.offset_of(number) for number in range(self.held.frames.received)]
+    def offsets(self) -> list[int]:
+        return [at for part in self.held.log.held(0, self.held.log.end) for at in range(*part)]
 
     def commit(self, offset: int) -> None:
-        self.held.commit(self.held.sequence_of(offset))
+        self.held.log.commit(offset)
         self.wake()
 
 
@@ -71,7 +71,6 @@ def test_after_a_broken_connection_it_goes_on_behind_the_last_message(late: bool
     with running(stream) as receiver:
         wait_until(lambda: len(receiver.offsets) == 7, what="all messages")
         assert receiver.offsets == [*range(7)]
-        assert receiver.held.discards == 0
     assert stream.begins[0] == "first"
     assert len(stream.begins) == 3 and all(begin.startswith("offset=") for begin in stream.begins[1:])
 
@@ -91,7 +90,7 @@ class TestAcks:
             assert receiver.offsets == [*range(6)]
             assert stream.acks == ["a2"]
             receiver.commit(6)
-            wait_until(lambda: len(receiver.offsets) == 12, what="the others")
+            wait_until(lambda: receiver.offsets == [*range(6, 12)], what="the others")
 
     def test_do_not_wait_while_a_planned_batch_comes(self) -> None:
         stream = Stream(*range(30), window=3)
@@ -116,7 +115,7 @@ class TestTheEnd:
         stream = Stream(*range(5))
         with running(stream, 6, wanted=wanted, failOnDataLoss="false") as receiver:
             wait_until(lambda: receiver.offsets == [*range(5)], what="the stream from its beginning")
-            assert receiver.held.stream_epoch != "e" and not receiver.held.awaits_planned
+            assert receiver.held.log.id != "e" and not receiver.held.awaits_planned
         assert (stream.begins[0], stream.begins[-1]) == (first_asked, "first")
 
     @pytest.mark.rule("R.6")

@@ -114,13 +114,13 @@ class TestWithAJournal:
         looked = threading.Event()
 
         def late(deliveries: Deliveries) -> int:
-            if deliveries.committed:
+            if deliveries.inbox.committed:
                 looked.wait(5.0)
             return room(deliveries)
 
         def look(writer: JournalWriter) -> bool:
             done = step(writer)
-            if writer.committed and writer.full:
+            if writer.log.released and writer.full:
                 looked.set()
             return done
 

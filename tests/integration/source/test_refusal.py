@@ -16,13 +16,12 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import MalformedMessageError
 from spark_stomp.files import durable
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import Deliveries, ReceiverStatus
-from spark_stomp.source.memory_backlog import MemoryBacklog
+from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
 from spark_stomp.source.receivers import Refusal
 
 QUEUE, OTHER = "/queue/a", "/queue/b"
 NUL = b"x:a\0b\n"
-STATUS = ReceiverStatus("r", "e", True, 0, 0, 0, last_active=0.0, window_full=False, failure=None)
+STATUS = ReceiverStatus("r", True, 0, 0, 0, 0, last_active=0.0, window_full=False, failure=None)
 GOOD = [b"m%d" % number for number in range(40)]
 
 pytestmark = pytest.mark.rule("7.6")
@@ -166,12 +165,21 @@ def test_it_is_refused_again_on_another_connection(devbroker: DevBroker) -> None
     assert devbroker.bodies(QUEUE) == [b"bad", b"after"]
 
 
+def holding(*counts: int) -> Deliveries:
+    """A receiver with blocks of so many messages."""
+    held = Deliveries(1 << 20, Log(DedupIndex()))
+    held.connected(keyed=False)
+    for count in counts:
+        ends = [10 * number for number in range(1, count + 1)]
+        block = MessageBlock(b"MESSAGE\n\n\0" * count, ends, [b"1"] * count, [None] * count)
+        held.receive(block, received_at=0, version="1.2", dialect="")
+    return held
+
+
 def test_what_another_receiver_is_about_to_bring_is_waited_for() -> None:
     """Until it is subscribed and has had a moment."""
     error = MalformedMessageError("bad")
-    refusal = Refusal(
-        MemoryBacklog({"a": Deliveries(0, None, "a"), "b": Deliveries(0, None, "b")}, tolerant=False)
-    )
+    refusal = Refusal([holding(), holding()])
     refused, other = replace(STATUS, name="a", refused=error), replace(STATUS, name="b")
     assert refusal.failure([refused, replace(other, subscribed=False)], 100.0) is None
     assert refusal.failure([refused, replace(other, last_active=100.0)], 100.1) is None
@@ -181,16 +189,51 @@ def test_what_another_receiver_is_about_to_bring_is_waited_for() -> None:
     assert refusal.failure([refused, replace(other, last_active=101.0)], 101.1) is None
 
 
-def test_what_was_discarded_meanwhile_is_not_waited_for(devbroker: DevBroker) -> None:
+REFUSED = replace(STATUS, refused=MalformedMessageError("bad"))
+
+
+def test_what_was_dropped_meanwhile_is_not_waited_for() -> None:
     """Another receiver's connection broke, and its messages went elsewhere."""
-    held = Deliveries(1 << 20, None, "other")
-    held.connected(keyed=False)
+    held = holding(1)
+    refusal = Refusal([held])
+    assert refusal.failure([REFUSED], 100.0) is None
+    assert refusal.failure([REFUSED], 101.0) is None
+    held.disconnected(redelivers=True)
+    assert refusal.failure([REFUSED], 101.0) is REFUSED.refused
+
+
+def test_what_comes_later_is_not_waited_for() -> None:
+    held = holding(1)
+    refusal = Refusal([held])
+    assert refusal.failure([REFUSED], 101.0) is None
     held.receive(
         MessageBlock(b"MESSAGE\n\n\0", [10], [b"1"], [None]), received_at=0, version="1.2", dialect=""
     )
-    backlog = MemoryBacklog({"other": held}, tolerant=False)
-    refused = replace(STATUS, name="other", epoch=held.epoch, received=1)
-    end = backlog.all_before([refused])
-    assert not backlog.is_committed(end)
-    held.disconnected(redelivers=True)
-    assert backlog.is_committed(end)
+    held.number(1)
+    held.log.commit(1)
+    assert refusal.failure([REFUSED], 101.0) is REFUSED.refused
+
+
+def test_all_batches_with_what_came_before_are_waited_for() -> None:
+    """A limit lets a batch have only some of the messages that came together."""
+    held = holding(2, 5)
+    refusal = Refusal([held])
+    assert refusal.failure([REFUSED], 101.0) is None
+    for end in range(1, 8):
+        assert refusal.failure([REFUSED], 101.0) is None
+        held.number(1)
+        held.log.commit(end)
+    assert refusal.failure([REFUSED], 101.0) is REFUSED.refused
+
+
+def test_what_stays_of_a_broken_connection_is_waited_for() -> None:
+    """The broker does not redeliver the messages of a plain topic."""
+    held = holding(2)
+    refusal = Refusal([held])
+    assert refusal.failure([REFUSED], 101.0) is None
+    held.disconnected(redelivers=True, but=["t"])
+    assert held.inbox.pending == 2
+    assert refusal.failure([REFUSED], 101.0) is None
+    held.number(2)
+    held.log.commit(2)
+    assert refusal.failure([REFUSED], 101.0) is REFUSED.refused

@@ -89,7 +89,7 @@ def test_every_range_gives_exactly_its_frames(open_journal: Open, journal: Journ
         for high in range(low, 51):
             batches = list(journal.batches(low, high))
             assert bodies(batches) == expected(low, high)
-            assert [batch.first_sequence for batch in batches][:1] == ([low] if high > low else [])
+            assert [batch.first_number for batch in batches][:1] == ([low] if high > low else [])
 
 
 @pytest.mark.parametrize("again", [False, True])

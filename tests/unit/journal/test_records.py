@@ -29,7 +29,7 @@ def test_a_run_comes_back_with_its_positions_as_numbers() -> None:
     assert head == encode_batch(batch_of(5, 3, received_at=-9), 40)[0]
     assert (head.first, head.end, head.size) == (40, 43, len(raw))
     batch = decode_batch(head, raw)
-    assert (batch.first_sequence, batch.received_at, batch.version) == (40, -9, "1.2")
+    assert (batch.first_number, batch.received_at, batch.version) == (40, -9, "1.2")
     assert (batch.dialect, batch.receiver) == ("devbroker", "/queue/a#0")
     assert bodies([batch]) == ["body 5", "body 6", "body 7"]
 

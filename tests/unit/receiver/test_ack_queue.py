@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.frame_batch import MessageKey
+from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.receiver.ack_queue import AckQueue
-from spark_stomp.receiver.marks import Marks
+from spark_stomp.receiver.block import Block
 
 KEY = MessageKey("/queue/a", b"id", b"")
 MANY = 1_000
+SIZE = 10
 
 
 def handles(first: int, count: int) -> list[bytes]:
@@ -17,21 +18,23 @@ def handles(first: int, count: int) -> list[bytes]:
 
 
 class Connection:
-    """A connection on which ``count`` messages came; the first of them has the number ``before``."""
+    """A connection on which ``count`` messages of 10 bytes came as one block."""
 
-    def __init__(self, count: int, before: int = 0) -> None:
-        self.marks = Marks(committed=before, kept=before, received=before + count)
-        self.before = before
-        self.queue = AckQueue(self.marks)
-        self.queue.came(before + count, count, at=0)
+    def __init__(self, count: int) -> None:
+        ends = [SIZE * (at + 1) for at in range(count)]
+        self.block = Block(FrameBatch(b"", ends, 0, 0, "1.2"), None, handles=handles(0, count))
+        self.queue = AckQueue()
+        self.queue.came(count, SIZE * count, at=0)
+        self.committed = 0
 
-    def commit(self, upto: int, *, first: int | None = None) -> None:
-        """Everything below ``upto`` may be ACKed; frames below ``first`` came on an earlier connection."""
-        low = max(self.marks.committed, self.before if first is None else first)
-        self.marks.advance(committed=upto, kept=upto)
-        if upto > low:
-            self.queue.push(low, handles(low, upto - low))
-        self.queue.advance()
+    def commit(self, upto: int) -> None:
+        """Everything below ``upto`` may be ACKed."""
+        self.queue.push(self.block, self.committed, upto)
+        self.committed = upto
+
+    @property
+    def confirmed(self) -> int:
+        return self.block.confirmed
 
     def take(self, most: int = MANY) -> list[bytes]:
         acks = self.queue.take(most)
@@ -60,11 +63,13 @@ def test_no_more_at_once_than_asked_for() -> None:
 def test_confirmed_grows_with_receipts_only() -> None:
     one = Connection(4)
     one.send(4, "r1")
-    assert (one.queue.confirmed, one.queue.next_deadline) == (0, 4.0)
-    assert (one.queue.unacked, one.queue.pending) == (4, True)
+    assert (one.confirmed, one.queue.next_deadline) == (0, 4.0)
+    assert (one.queue.unacked, one.queue.pending, one.queue.owed) == (4, True, 4)
+    assert one.queue.unacked_bytes == 4 * SIZE
     assert one.queue.confirm("r1")
-    assert (one.queue.confirmed, one.queue.next_deadline) == (4, None)
-    assert (one.queue.unacked, one.queue.pending) == (0, False)
+    assert (one.confirmed, one.queue.next_deadline) == (4, None)
+    assert (one.queue.unacked, one.queue.pending, one.queue.owed) == (0, False, 0)
+    assert one.queue.unacked_bytes == 0
 
 
 @pytest.mark.rule("1.10")
@@ -72,11 +77,11 @@ def test_a_later_receipt_does_not_vouch_for_an_earlier_group() -> None:
     one = Connection(9)
     for upto, receipt in ((3, "a"), (6, "b"), (9, "c")):
         one.send(upto, receipt)
-    one.queue.confirm("c")
-    one.queue.confirm("b")
-    assert (one.queue.confirmed, one.queue.next_deadline) == (0, 3.0)
+    for receipt, confirmed in (("c", 3), ("b", 6)):
+        one.queue.confirm(receipt)
+        assert (one.confirmed, one.queue.next_deadline, one.queue.pending) == (confirmed, 3.0, True)
     one.queue.confirm("a")
-    assert (one.queue.confirmed, one.queue.next_deadline) == (9, None)
+    assert (one.confirmed, one.queue.next_deadline, one.queue.pending) == (9, None, False)
 
 
 @pytest.mark.rule("1.10")
@@ -85,52 +90,34 @@ def test_a_commit_while_acks_are_being_sent_confirms_none_of_them() -> None:
     one.commit(1)
     assert one.take() == handles(0, 1)
     one.commit(2)
-    assert (one.queue.confirmed, one.queue.pending) == (0, True)
+    assert (one.confirmed, one.queue.pending) == (0, True)
 
 
 def test_a_receipt_of_something_else_is_not_ours() -> None:
     assert Connection(1).queue.confirm("subscribe") is None
 
 
-class TestAnotherConnectionBefore:
-    def test_what_came_on_it_has_nothing_to_confirm(self) -> None:
-        one = Connection(6, before=3)
-        one.commit(6, first=7)
-        assert one.take() == []
-        assert one.queue.confirmed == 6
-        one.commit(8, first=7)
-        assert one.take() == handles(7, 1)
-        assert one.queue.confirmed == 7
-
-    def test_nor_does_it_overtake_what_is_unconfirmed(self) -> None:
-        one = Connection(5)
-        one.send(2, "r")
-        one.commit(5, first=5)
-        assert one.take() == []
-        assert one.queue.confirmed == 0
-        one.queue.confirm("r")
-        assert one.queue.confirmed == 5
-
-
 def test_a_receipt_names_the_keys_of_redelivered_messages() -> None:
     one = Connection(1)
-    one.queue.came_again(b"x", at=0)
+    one.queue.came_again(b"x", 7, at=0)
+    assert one.queue.unacked_bytes == SIZE + 7
     one.queue.push_again(KEY, b"x")
     one.send(1, "r")
     acks = one.queue.confirm("r")
     assert acks is not None
-    assert (acks.handles, acks.keys, acks.first) == ([b"x", b"h0"], (KEY,), 0)
+    assert (acks.handles, acks.keys, acks.parts) == ([b"x", b"h0"], (KEY,), ((one.block, 0, 1),))
+    assert one.queue.unacked_bytes == 0
 
 
 class TestOldestUnacked:
     """When the oldest delivery came that the broker has no confirmed ACK of."""
 
-    def test_is_that_of_the_first_new_frame_without_receipt(self) -> None:
-        one = Connection(0)
+    def test_is_that_of_the_first_new_message_without_receipt(self) -> None:
+        one = Connection(4)
+        one.queue = AckQueue()
         assert one.queue.oldest_unacked is None
-        one.marks.advance(received=4)
-        one.queue.came(2, 2, at=1_000_000)
-        one.queue.came(4, 2, at=2_000_000)
+        one.queue.came(2, 2 * SIZE, at=1_000_000)
+        one.queue.came(2, 2 * SIZE, at=2_000_000)
         assert one.queue.oldest_unacked == 1_000_000
         one.send(3, "r1")
         assert one.queue.oldest_unacked == 1_000_000, "sent, but not confirmed"
@@ -142,14 +129,15 @@ class TestOldestUnacked:
         assert one.queue.unacked == 0
 
     def test_a_message_that_came_again_counts_from_then_until_its_receipt(self) -> None:
-        one = Connection(0, before=5)
-        one.marks.advance(received=6)
-        one.queue.came_again(b"h", at=300)
-        one.queue.came(6, 1, at=400)
-        assert one.queue.oldest_unacked == 300
-        one.queue.push_again(KEY, b"h")
-        assert one.take() == [b"h"]
-        one.queue.sent("r1", deadline=0.0)
-        assert one.queue.oldest_unacked == 300
-        one.queue.confirm("r1")
-        assert one.queue.oldest_unacked == 400
+        queue = AckQueue()
+        queue.came_again(b"h", SIZE, at=300)
+        queue.came(1, SIZE, at=400)
+        assert queue.oldest_unacked == 300
+        queue.push_again(KEY, b"h")
+        acks = queue.take(MANY)
+        assert acks is not None
+        assert acks.handles == [b"h"]
+        queue.sent("r1", deadline=0.0)
+        assert queue.oldest_unacked == 300
+        queue.confirm("r1")
+        assert queue.oldest_unacked == 400

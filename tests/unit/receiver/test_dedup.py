@@ -9,15 +9,14 @@ from support.journals import key
 
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
+from spark_stomp.receiver.block import Block, Place, frame_keys
 from spark_stomp.receiver.dedup import DedupIndex, RememberedKeys
-from spark_stomp.receiver.frame_store import Held, Place, frame_keys
-from spark_stomp.receiver.marks import Marks
 
 
-def held(*keys: MessageKey) -> Held:
-    """A batch of messages with these keys."""
+def held(*keys: MessageKey) -> Block:
+    """A block of messages with these keys."""
     batch = FrameBatch(b"", [0] * len(keys), 0, 0, "1.2")
-    return Held(batch, [one.id for one in keys], Marks(), made=list(keys))
+    return Block(batch, [one.id for one in keys], made=list(keys))
 
 
 def places(index: DedupIndex, *names: bytes) -> set[Place | None]:

@@ -9,7 +9,8 @@ import pytest
 
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.dedup import DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
+from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.status import Counts
 
 
@@ -18,7 +19,8 @@ class Query:
 
     def __init__(self) -> None:
         self.index = DedupIndex()
-        self.first, self.second = (Deliveries(1 << 20, self.index) for _ in range(2))
+        self.log = Log(self.index)
+        self.first, self.second = (Deliveries(1 << 20, self.log) for _ in range(2))
         for receiver in (self.first, self.second):
             receiver.connected(keyed=True)
         self.handles = 0
@@ -42,6 +44,15 @@ class Query:
         to.receive(block, received_at=0, version="1.2", dialect="generic")
         return block.acks
 
+    def tell(self, receiver: Deliveries, count: int) -> int:
+        """Spark is told of the next ``count`` messages of a receiver; returns the end that it gets."""
+        receiver.number(count)
+        return self.log.end
+
+    def commit(self, receiver: Deliveries, count: int) -> None:
+        """A batch with the next ``count`` messages of a receiver, and all before it, is committed."""
+        self.log.commit(self.tell(receiver, count))
+
     def acks(self, receiver: Deliveries, receipt: str = "r") -> list[bytes]:
         """What the receiver sends now."""
         acks = receiver.due(1_000)
@@ -51,13 +62,9 @@ class Query:
         return acks.handles
 
 
-def offered(receiver: Deliveries, upto: int) -> bool:
-    return offer([Offer(receiver, upto, receiver.discards)])
-
-
 def rows(receiver: Deliveries) -> list[str]:
-    low, high = receiver.committed, receiver.frames.received
-    data = b"".join(bytes(batch.data) for batch in receiver.frames.batches(low, high))
+    """The bodies of what the receiver holds and is not committed."""
+    data = b"".join(bytes(block.batch.data) for block in receiver.inbox.all if not block.is_over)
     return [frame.split(b"\n\n")[1].decode() for frame in data.split(b"\0")[:-1]]
 
 
@@ -72,7 +79,7 @@ def test_every_delivery_counts_with_its_bytes(query: Query) -> None:
     frames = (b"MESSAGE\ndestination:/q\n\na\0", b"MESSAGE\ndestination:/q\nredelivered:true\n\na\0")
     assert query.first.counts.delivered == 3
     assert query.first.counts.bytes == 2 * len(frames[0]) + len(frames[1])
-    assert query.first.frames.received == 2
+    assert query.first.inbox.received == 2
 
 
 @pytest.mark.parametrize(
@@ -110,12 +117,12 @@ def query() -> Iterator[Query]:
 
 
 @pytest.mark.rule("2.3", "2.4")
-def test_what_was_offered_stays_and_the_rest_is_discarded(query: Query) -> None:
+def test_what_was_told_stays_and_the_rest_is_dropped(query: Query) -> None:
     query.deliver(query.first, "a", "b", "c", "d")
-    assert offered(query.first, 2)
+    query.tell(query.first, 2)
     query.first.disconnected(redelivers=True)
     assert rows(query.first) == ["a", "b"]
-    assert query.first.discards == 1
+    assert (query.first.inbox.received, query.first.inbox.pending) == (2, 0)
     query.first.connected(keyed=True)
     query.deliver(query.first, "c", "d", again=True)
     assert rows(query.first) == ["a", "b", "c", "d"]
@@ -127,38 +134,36 @@ def test_where_nothing_comes_again_everything_stays(query: Query, but: list[str]
     query.deliver(query.first, "a", "q:b", "t:c")
     query.first.disconnected(redelivers=False, but=but)
     assert rows(query.first) == ["a", "b", "c"]
-    assert query.first.discards == 0
+    assert query.first.inbox.pending == 3
 
 
 @pytest.mark.rule("2.4")
-def test_what_some_subscriptions_do_not_deliver_again_stays_with_new_numbers(query: Query) -> None:
+def test_what_some_subscriptions_do_not_deliver_again_stays(query: Query) -> None:
     """A plain topic beside queues; a message that names no subscription may be its."""
     query.deliver(query.first, "q:a", "q:b", "t:c", "q:d", "t:e")
     query.deliver(query.first, "q:f")
     query.deliver(query.first, "g", "u:")
-    assert offered(query.first, 1)
-    chosen = Offer(query.first, 5, query.first.discards)
+    query.tell(query.first, 1)
     query.first.disconnected(redelivers=True, but=["t", "u"])
     assert rows(query.first) == ["a", "c", "e", "g", ""]
-    assert not offer([chosen])
+    assert query.first.inbox.pending == 4
     query.first.connected(keyed=True)
-    # Their ids are still known, those of the discarded ones are not.
+    # Their ids are still known, those of the dropped ones are not.
     query.deliver(query.first, "q:b", "q:d", "q:f", "t:c", "t:e", again=True)
     assert rows(query.first) == ["a", "c", "e", "g", "", "b", "d", "f"]
     assert again(query.first) == Counts(redelivered=5, reattached=2)
-    assert offered(query.first, 8)
-    query.first.commit(8)
+    query.commit(query.first, 7)
     assert len(query.acks(query.first)) == 5
 
 
 @pytest.mark.rule("4.1")
 def test_old_handles_are_void_and_new_ones_are_acked(query: Query) -> None:
     query.deliver(query.first, "a", "b")
-    assert offered(query.first, 2)
+    query.tell(query.first, 2)
     query.first.disconnected(redelivers=True)
     query.first.connected(keyed=True)
     new = query.deliver(query.first, "a", again=True)
-    query.first.commit(2)
+    query.log.commit(2)
     assert query.acks(query.first) == new
     assert query.acks(query.first) == []
     assert again(query.first) == Counts(redelivered=1, reattached=1)
@@ -169,8 +174,7 @@ def test_the_mark_of_redelivery_does_not_matter(query: Query) -> None:
     query.deliver(query.first, "a")
     handles = query.deliver(query.second, "a", again=False)
     assert rows(query.second) == []
-    assert offered(query.first, 1)
-    query.first.commit(1)
+    query.commit(query.first, 1)
     assert query.acks(query.second) == handles
 
 
@@ -179,41 +183,41 @@ def test_every_live_handle_is_acked_on_its_own_connection(query: Query) -> None:
     one = query.deliver(query.first, "a")
     two = query.deliver(query.second, "a") + query.deliver(query.second, "a")
     assert query.acks(query.first) + query.acks(query.second) == []
-    query.first.commit(1)
+    query.commit(query.first, 1)
     assert (query.acks(query.first), query.acks(query.second)) == (one, two)
 
 
 @pytest.mark.rule("4.4")
-def test_a_redelivery_is_acked_although_its_batch_was_joined_to_another(query: Query) -> None:
-    """The journal has both batches, so they become one."""
-    one = query.deliver(query.first, "a") + query.deliver(query.first, "b")
-    two = query.deliver(query.second, "b", again=True)
-    for batch in query.first.take(1 << 20):
-        query.first.journaled(batch, batch.first_sequence)
-    assert len(query.first.frames.held(0, 2)) == 1
-    query.first.commit(1)
-    assert (query.acks(query.first), query.acks(query.second)) == (one[:1], [])
-    query.first.commit(2)
-    assert (query.acks(query.first), query.acks(query.second)) == (one[1:], two)
+def test_a_redelivery_is_acked_although_its_block_was_split(query: Query) -> None:
+    """Spark is told of a part of a block."""
+    one = query.deliver(query.first, "a", "b", "c")
+    two = query.deliver(query.second, "a", "c", again=True)
+    query.commit(query.first, 2)
+    assert (query.acks(query.first), query.acks(query.second)) == (one[:2], two[:1])
+    three = query.deliver(query.second, "c", "b", again=True)
+    assert query.acks(query.second) == three[1:]
+    query.commit(query.first, 1)
+    assert (query.acks(query.first), query.acks(query.second)) == (one[2:], [two[1], three[0]])
 
 
 @pytest.mark.rule("2.6")
-def test_a_frame_that_another_delivery_counts_on_is_not_discarded(query: Query) -> None:
-    query.deliver(query.first, "a", "b")
+def test_a_message_that_another_delivery_counts_on_is_not_dropped(query: Query) -> None:
+    query.deliver(query.first, "a")
+    query.deliver(query.first, "b")
     handles = query.deliver(query.second, "a", again=True)
     query.first.disconnected(redelivers=True)
     assert rows(query.first) == ["a"]
-    query.first.commit(1)
+    query.commit(query.first, 1)
     assert query.acks(query.second) == handles
 
 
 @pytest.mark.rule("4.5")
 def test_committed_and_unconfirmed_is_acked_again_and_dropped(query: Query) -> None:
     query.deliver(query.first, "a", "b")
-    query.first.commit(2)
+    query.commit(query.first, 2)
     query.acks(query.first)
     query.first.disconnected(redelivers=True)
-    assert (query.first.frames.memory_bytes, query.index.held) == (0, 0)
+    assert (query.first.inbox.memory_bytes, query.index.held) == (0, 0)
     handles = query.deliver(query.second, "b", again=True)
     assert rows(query.second) == []
     assert again(query.second) == Counts(redelivered=1, dropped=1)
@@ -227,9 +231,9 @@ def test_committed_and_unconfirmed_is_acked_again_and_dropped(query: Query) -> N
 @pytest.mark.parametrize("committed", [False, True])
 def test_the_same_key_with_another_body_is_new_and_counted(query: Query, committed: bool) -> None:
     query.deliver(query.first, "a")
-    assert offered(query.first, 1)
+    query.tell(query.first, 1)
     if committed:
-        query.first.commit(1)
+        query.log.commit(1)
         query.first.disconnected(redelivers=True)
     query.deliver(query.second, "a", body="other")
     assert rows(query.second) == ["other"]
@@ -241,11 +245,11 @@ def test_the_same_key_with_another_body_is_new_and_counted(query: Query, committ
 @pytest.mark.rule("4.6")
 def test_without_an_id_everything_is_new_and_counted(query: Query) -> None:
     query.deliver(query.first, "a", "", "", "")
-    assert offered(query.first, 3)
+    query.tell(query.first, 3)
     query.first.disconnected(redelivers=True)
     query.first.connected(keyed=True)
     query.deliver(query.first, "a", "", "", "", again=True)
-    assert query.first.frames.received == 6
+    assert query.first.inbox.received == 6
     assert again(query.first) == Counts(redelivered=4, reattached=1, doubled=2)
 
 
@@ -258,11 +262,11 @@ def test_what_a_closed_receiver_held_is_new_elsewhere(query: Query) -> None:
 
 def test_a_commit_after_the_end_changes_nothing_elsewhere(query: Query) -> None:
     query.deliver(query.first, "a")
-    assert offered(query.first, 1)
+    query.tell(query.first, 1)
     query.first.disconnected(redelivers=True)
     query.first.close()
     query.deliver(query.second, "a", again=True)
-    query.first.commit(1)
+    query.log.commit(1)
     assert (query.index.held, query.index.remembered) == (1, 0)
     query.deliver(query.second, "a", again=True)
     assert again(query.second) == Counts(redelivered=2, reattached=1)
@@ -281,15 +285,15 @@ def test_the_same_message_by_another_entry_is_new(query: Query, one_connection: 
     ]
     for receiver, count in receivers.items():
         assert again(receiver) == Counts()
-        assert offered(receiver, count)
+        query.tell(receiver, count)
         receiver.disconnected(redelivers=True)
         receiver.connected(keyed=True)
     handles = query.deliver(query.first, "one:a", "one:b", again=True)
     handles += query.deliver(other, "two:a", "two:b", again=True)
+    query.log.commit(4)
     acks: list[bytes] = []
     for receiver, count in receivers.items():
         assert again(receiver) == Counts(redelivered=count, reattached=count)
-        receiver.commit(count)
         acks += query.acks(receiver)
         receiver.confirm("r")
     assert acks == handles

@@ -11,7 +11,7 @@ import pytest
 from support.options import source_options
 
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries, pause
+from spark_stomp.receiver import DedupIndex, Deliveries, Log, pause
 from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.subscription import ReceiverSettings
 from spark_stomp.transport import Connection
@@ -27,7 +27,7 @@ class Reading:
         self.waits: list[float] = []
         clock = SimpleNamespace(sleep=self.waits.append, monotonic=time.monotonic)
         monkeypatch.setattr(pause, "time", clock)
-        self.deliveries = Deliveries(1 << 20, DedupIndex(), "q#0")
+        self.deliveries = Deliveries(1 << 20, Log(DedupIndex()), "q#0")
         self.deliveries.connected(keyed=False)
         settings = ReceiverSettings("q#0", ("/queue/a",), source_options("stomp://127.0.0.1", "/queue/a"))
         self.reader = BoundedReader(settings, self.deliveries, lambda: None, threading.Event())
@@ -69,7 +69,8 @@ def test_a_trickle_never_waits(reading: Reading) -> None:
 def test_commits_of_spark_end_it(reading: Reading) -> None:
     reading.hold(2_000)
     assert [reading.read(3_000) for _ in range(2)] == [0, 1]
-    reading.deliveries.commit(1_500)
+    reading.deliveries.number(1_500)
+    reading.deliveries.log.commit(1_500)
     assert reading.read(3_000) == 0
 
 

@@ -11,11 +11,11 @@ import pytest
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.source.commits import CommitEvidence, Committer
-from spark_stomp.source.offsets import Offset, Position
+from spark_stomp.source.offsets import MEMORY, Offset, Position
 
 
-def at(sequence: int, epoch: str = "e") -> Offset:
-    return Offset({"a": Position(epoch, sequence)})
+def at(number: int) -> Offset:
+    return Offset({MEMORY: Position("e", number)})
 
 
 class Acks:
@@ -72,8 +72,8 @@ class TestCheckpoint:
     @pytest.mark.rule("1.4")
     def test_a_newer_commit_covers_older_plans(self) -> None:
         acks = Acks(call_evidence=False)
-        for sequence in (3, 5, 9):
-            acks.evidence.planned(at(sequence))
+        for number in (3, 5, 9):
+            acks.evidence.planned(at(number))
         acks.evidence.checkpoint_committed(at(5))
         assert acks.evidence.unproved() == [at(9)]
 

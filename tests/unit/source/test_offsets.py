@@ -3,56 +3,60 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from support.options import source_options
+from support.golden import GOLDEN
 
 from spark_stomp.errors import OffsetError
-from spark_stomp.receiver import ReceiverSettings
-from spark_stomp.receiver.deliveries import new_epoch
-from spark_stomp.source.offsets import INITIAL, JOURNAL, STREAM, Offset, Position
+from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver import DedupIndex, Deliveries, Log
+from spark_stomp.source.backlog import MemoryBacklog
+from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, Offset, Position, Range, plan
 
-GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "0.3"
-OFFSET = Offset({"/queue/b#0": Position("bb", 7), "/queue/a#1": Position("aa", 0)})
+OFFSET = Offset({MEMORY: Position("aa", 7)})
 JOURNALED = Offset({JOURNAL: Position("77ab", 5000)})
 STREAMS = Offset({STREAM + "a": Position("90cd", 700), STREAM + "b": Position("e0", 9, 9)})
-FROM_BASE = Offset({JOURNAL: Position("77ab", 5000, 400), "/queue/a#0": Position("aa", 3)})
+FROM_BASE = Offset({JOURNAL: Position("77ab", 5000, 400), MEMORY: Position("aa", 3)})
 
 
-def test_round_trip_keeps_value_and_text() -> None:
-    text = OFFSET.to_json()
-    assert Offset.from_dict(json.loads(text)) == OFFSET
+def golden(name: str) -> list[str]:
+    return (GOLDEN / "0.3" / name).read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("offset", [INITIAL, OFFSET, JOURNALED, STREAMS, FROM_BASE])
+def test_round_trip_keeps_value_and_text(offset: Offset) -> None:
+    text = offset.to_json()
+    assert Offset.from_dict(json.loads(text)) == offset
     assert Offset.from_dict(json.loads(text)).to_json() == text
-    assert json.dumps(OFFSET.to_dict()) == text
+    assert json.dumps(offset.to_dict()) == text
 
 
-def test_text_does_not_depend_on_the_order_of_receivers() -> None:
-    other = Offset(dict(reversed(list(OFFSET.positions.items()))))
-    assert other.to_json() == OFFSET.to_json()
-    assert list(json.loads(OFFSET.to_json())) == ["receivers", "version"]
-
-
-def test_text_does_not_grow_with_the_destinations() -> None:
-    queues = json.dumps([f"/queue/plant.{number}.measurements" for number in range(500)])
-    settings = ReceiverSettings.of(source_options("stomp://b", queues))
-    offset = Offset({one.name: Position(new_epoch(), 10**12) for one in settings})
-    assert len(offset.positions) == 4
-    assert len(offset.to_json()) < 2_000
+def test_text_does_not_depend_on_the_order_of_logs() -> None:
+    other = Offset(dict(reversed(list(STREAMS.positions.items()))))
+    assert other.to_json() == STREAMS.to_json()
+    assert list(json.loads(STREAMS.to_json())) == ["logs", "version"]
 
 
 @pytest.mark.rule("6.4", "R.1")
-@pytest.mark.parametrize("text", (GOLDEN / "offsets.jsonl").read_text(encoding="utf-8").splitlines())
+@pytest.mark.parametrize("text", golden("offsets.jsonl"))
 def test_the_text_of_this_format_never_changes(text: str) -> None:
     offset = Offset.from_dict(json.loads(text))
     assert offset.to_json() == text
     assert offset in (INITIAL, OFFSET, JOURNALED, FROM_BASE, STREAMS)
 
 
+@pytest.mark.parametrize("text", golden("offsets-1.jsonl"))
+def test_a_checkpoint_of_before_is_refused_with_a_sentence(text: str) -> None:
+    """It has numbers for each receiver."""
+    with pytest.raises(OffsetError, match=r"version 1; this release reads version 2\. Use the release that"):
+        Offset.from_dict(json.loads(text))
+
+
 @pytest.mark.rule("6.4")
 def test_a_newer_version_is_refused_by_name() -> None:
-    with pytest.raises(OffsetError, match=r"version 2; this release reads version 1\."):
-        Offset.from_dict({"receivers": {}, "version": 2})
+    with pytest.raises(OffsetError, match=r"version 3; this release reads version 2\."):
+        Offset.from_dict({"logs": {}, "version": 3})
 
 
 @pytest.mark.parametrize(
@@ -61,17 +65,104 @@ def test_a_newer_version_is_refused_by_name() -> None:
         None,
         7,
         {},
-        {"version": 1},
-        {"version": 1, "receivers": []},
-        {"version": 1, "receivers": {"a": {"epoch": "e"}}},
-        {"version": 1, "receivers": {"a": {"epoch": "e", "sequence": -1}}},
-        {"version": 1, "receivers": {"a": {"epoch": 5, "sequence": 1}}},
-        {"version": 1, "receivers": {}, "journal": {"id": "j", "sequence": 1, "base": 2}},
-        {"version": 1, "receivers": {}, "streams": []},
-        {"version": 1, "receivers": {}, "streams": {"a": {"epoch": "e"}}},
-        {"version": 1, "receivers": {}, "streams": {"a": {"epoch": "e", "offset": 1, "base": 2}}},
+        {"version": 2},
+        {"version": 2, "logs": []},
+        {"version": 2, "logs": {"memory": []}},
+        {"version": 2, "logs": {"memory": {"id": "e"}}},
+        {"version": 2, "logs": {"memory": {"id": "e", "next": -1}}},
+        {"version": 2, "logs": {"memory": {"id": 5, "next": 1}}},
+        {"version": 2, "logs": {"memory": {"id": "e", "next": "1"}}},
+        {"version": 2, "logs": {"journal": {"id": "j", "next": 1, "base": 2}}},
+        {"version": 2, "logs": {"stream:a": {"id": "e", "next": 1, "base": -1}}},
+        {"version": 2, "receivers": {"a": {"epoch": "e", "sequence": 1}}},
     ],
 )
 def test_anything_else_is_refused(raw: object) -> None:
     with pytest.raises(OffsetError):
         Offset.from_dict(raw)
+
+
+LOGS = [MEMORY, JOURNAL, STREAM + "a"]
+
+
+def through_json(*offsets: Offset) -> list[Offset]:
+    """These offsets as a run finds them in its checkpoint."""
+    return [Offset.from_dict(json.loads(offset.to_json())) for offset in offsets]
+
+
+@pytest.mark.parametrize("name", LOGS)
+class TestTheNextBatch:
+    """Which messages it has, by what became of a log between its two offsets."""
+
+    @pytest.mark.rule("6.1")
+    def test_of_the_same_log_goes_on(self, name: str) -> None:
+        start, end = through_json(Offset({name: Position("e", 3)}), Offset({name: Position("e", 9)}))
+        assert plan(start, end) == [Range(name, "e", 3, 9)]
+
+    @pytest.mark.rule("6.1")
+    def test_of_the_same_log_goes_on_whatever_its_base_was(self, name: str) -> None:
+        start, end = through_json(Offset({name: Position("e", 3, 2)}), Offset({name: Position("e", 9, 2)}))
+        assert plan(start, end) == [Range(name, "e", 3, 9)]
+
+    @pytest.mark.rule("3.2")
+    @pytest.mark.parametrize("base", [0, 4])
+    def test_of_another_log_begins_at_its_base(self, name: str, base: int) -> None:
+        """However far the old one was read: nothing of it after that was told."""
+        for old in (2, 300):
+            start, end = through_json(
+                Offset({name: Position("old", old)}), Offset({name: Position("new", 9, base)})
+            )
+            assert plan(start, end) == [Range(name, "new", base, 9)]
+
+    def test_of_a_log_that_is_absent_has_none_of_it(self, name: str) -> None:
+        other = next(one for one in LOGS if one != name)
+        start, end = through_json(Offset({name: Position("e", 3)}), Offset({other: Position("f", 2)}))
+        assert plan(start, end) == [Range(other, "f", 0, 2)]
+
+    @pytest.mark.rule("6.1")
+    @pytest.mark.parametrize("base", [0, 4])
+    def test_of_a_log_that_was_absent_begins_at_its_base(self, name: str, base: int) -> None:
+        for start in through_json(INITIAL, Offset({"stream:other": Position("f", 5)})):
+            (end,) = through_json(Offset({**start.positions, name: Position("e", 9, base)}))
+            assert plan(start, end) == [Range(name, "e", base, 9)]
+
+    def test_of_a_log_that_did_not_move_has_none_of_it(self, name: str) -> None:
+        (same,) = through_json(Offset({name: Position("e", 3, 3)}))
+        assert plan(same, same) == plan(INITIAL, same) == []
+
+
+class TestWhatIsCarried:
+    """Positions of logs that a run does not have."""
+
+    @pytest.fixture
+    def end(self) -> Callable[[Offset], Offset]:
+        """The end of a batch of one message of a run without a journal."""
+        held = Deliveries(1 << 20, Log(DedupIndex(), "new"), "r")
+        backlog = MemoryBacklog({"r": held}, tolerant=True)
+        held.connected(keyed=False)
+
+        def of(start: Offset) -> Offset:
+            block = MessageBlock(b"MESSAGE\n\n\0", [10], [b"h"], [])
+            held.receive(block, received_at=0, version="1.2", dialect="generic")
+            end = backlog.tell(start, lambda: {"r": 1})
+            assert end is not None
+            return through_json(end)[0]
+
+        return of
+
+    @pytest.mark.rule("J.13")
+    def test_that_of_a_journal_until_it_is_there_again(self, end: Callable[[Offset], Offset]) -> None:
+        """Otherwise a later run would not learn that its messages are missing."""
+        start = Offset({JOURNAL: Position("j", 7, 2), MEMORY: Position("old", 99)})
+        first = end(start)
+        second = end(first)
+        assert first == Offset({JOURNAL: Position("j", 7, 2), MEMORY: Position("new", 1)})
+        assert second == Offset({JOURNAL: Position("j", 7, 2), MEMORY: Position("new", 2)})
+        assert plan(start, first) == [Range(MEMORY, "new", 0, 1)]
+        assert plan(first, second) == [Range(MEMORY, "new", 1, 2)]
+        again = Offset({JOURNAL: Position("j", 9)})
+        assert plan(second, again) == [Range(JOURNAL, "j", 7, 9)]
+
+    def test_those_of_streams_are_not(self, end: Callable[[Offset], Offset]) -> None:
+        start = Offset({STREAM + "a": Position("s", 40)})
+        assert end(start) == Offset({MEMORY: Position("new", 1)})

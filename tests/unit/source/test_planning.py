@@ -1,85 +1,48 @@
-"""Planning without Spark: limits, shares, ranges, epochs."""
+"""Planning without Spark: limits, shares, ranges, tasks."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.source.offsets import INITIAL, JOURNAL, Offset, Position, Range, plan, split, task_bytes
-from spark_stomp.source.planning import (
-    Available,
-    BatchLimits,
-    choose_end,
-    is_ready,
-    rotated,
-)
+from spark_stomp.source.offsets import INITIAL, Offset, Position, Range, plan, split, task_bytes
+from spark_stomp.source.planning import Available, BatchLimits, is_ready, rotated, shares_of
 
 SIZE = 10
 
 
 class EqualSizes:
-    """All messages of one receiver have the same size."""
+    """All messages of a receiver or log have the same size."""
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self._sizes = sizes
+    def __init__(self, size: int = SIZE) -> None:
+        self._size = size
 
-    def bytes_between(self, name: str, low: int, high: int) -> int:
-        return (high - low) * self._sizes[name]
+    def bytes_between(self, low: int, high: int) -> int:
+        return (high - low) * self._size
 
-    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
-        return min(high, low + max_bytes // self._sizes[name])
-
-
-SIZES = EqualSizes(defaultdict(lambda: SIZE))
+    def end_within(self, low: int, high: int, max_bytes: int) -> int:
+        return min(high, low + max_bytes // self._size)
 
 
-def end(start: Offset, available: Sequence[Available], limits: BatchLimits) -> Offset:
-    return choose_end(start, available, limits, SIZES)
+def seen(name: str, low: int, high: int, size: int = SIZE, **more: Any) -> Available:
+    return Available(name, EqualSizes(size), low, high, **more)
 
 
-def taken(available: Sequence[Available], chosen: Offset) -> dict[str, int]:
-    found = {}
-    for receiver in available:
-        position = chosen.get(receiver.name)
-        found[receiver.name] = (position.sequence - receiver.offered) if position else 0
-    return found
-
-
-class TestChooseEnd:
+class TestSharesOf:
     def test_without_limits_everything(self) -> None:
-        available = [Available("a", "ea", 3, 10), Available("b", "eb", 0, 4)]
-        start = Offset({"a": Position("ea", 3)})
-        assert end(start, available, BatchLimits()) == Offset(
-            {"a": Position("ea", 10), "b": Position("eb", 4)}
-        )
-
-    def test_receivers_of_an_earlier_run_are_left_out(self) -> None:
-        start = Offset({"a#0": Position("e0", 7), "a and 2 more#0": Position("e1", 9)})
-        available = [Available("a#0", "ea", 0, 2), Available("b#1", "eb", 0, 0)]
-        assert end(start, available, BatchLimits()) == Offset({"a#0": Position("ea", 2)})
-
-    @pytest.mark.rule("J.13")
-    def test_a_journal_of_an_earlier_run_is_not(self) -> None:
-        """Otherwise a later run would not learn that its messages are missing."""
-        start = Offset({JOURNAL: Position("j", 7)})
-        assert end(start, [Available("a#0", "ea", 0, 2)], BatchLimits()).get(JOURNAL) == Position("j", 7)
+        assert shares_of([seen("a", 3, 10), seen("b", 0, 4)], BatchLimits()) == {"a": 7, "b": 4}
 
     def test_receivers_share_a_limit_and_leave_what_they_do_not_need(self) -> None:
-        available = [Available("a", "ea", 0, 100), Available("b", "eb", 0, 2), Available("c", "ec", 0, 100)]
-        assert taken(available, end(INITIAL, available, BatchLimits(max_messages=20))) == {
-            "a": 9,
-            "b": 2,
-            "c": 9,
-        }
+        available = [seen("a", 0, 100), seen("b", 0, 2), seen("c", 0, 100)]
+        assert shares_of(available, BatchLimits(max_messages=20)) == {"a": 9, "b": 2, "c": 9}
 
     @pytest.mark.rule("5.4")
     def test_a_message_larger_than_the_limit_is_taken_alone(self) -> None:
-        available = [Available("a", "ea", 0, 0), Available("b", "eb", 5, 9)]
-        assert taken(available, end(INITIAL, available, BatchLimits(max_bytes=3))) == {"a": 0, "b": 1}
+        assert shares_of([seen("a", 0, 0), seen("b", 5, 9)], BatchLimits(max_bytes=3)) == {"a": 0, "b": 1}
 
     @pytest.mark.rule("5.4", "6.1")
     @given(
@@ -90,8 +53,8 @@ class TestChooseEnd:
     def test_progress_within_limits(
         self, new: list[int], max_messages: int | None, max_bytes: int | None
     ) -> None:
-        available = [Available(str(index), f"e{index}", 0, count) for index, count in enumerate(new)]
-        chosen = taken(available, end(INITIAL, available, BatchLimits(max_messages, max_bytes)))
+        available = [seen(str(index), 0, count) for index, count in enumerate(new)]
+        chosen = shares_of(available, BatchLimits(max_messages, max_bytes))
         total = sum(chosen.values())
         assert all(0 <= chosen[receiver.name] <= receiver.new for receiver in available)
         assert (total > 0) == (sum(new) > 0)
@@ -110,8 +73,7 @@ class TestHalfWindow:
 
     def taken(self, limits: BatchLimits = halves, **window: int) -> int:
         """Of 40,000 messages of 1,000 bytes."""
-        available = [Available("a", "e", 0, 40_000, **window)]
-        return taken(available, choose_end(INITIAL, available, limits, EqualSizes({"a": 1_000})))["a"]
+        return shares_of([seen("a", 0, 40_000, 1_000, **window)], limits)["a"]
 
     def test_half_of_the_messages(self) -> None:
         assert self.taken(window=40_000) == 20_000
@@ -125,9 +87,7 @@ class TestHalfWindow:
         assert self.taken(window_bytes=1) == (1 << 20) // 1_000
 
     def test_one_message_however_large(self) -> None:
-        available = [Available("a", "e", 0, 3, window_bytes=3 << 20)]
-        chosen = choose_end(INITIAL, available, self.halves, EqualSizes({"a": 5 << 20}))
-        assert taken(available, chosen) == {"a": 1}
+        assert shares_of([seen("a", 0, 3, 5 << 20, window_bytes=3 << 20)], self.halves) == {"a": 1}
 
     def test_limits_that_the_user_sets_hold_instead(self) -> None:
         assert self.taken(BatchLimits(max_messages=30_000, halves=True), window=40_000) == 30_000
@@ -146,14 +106,9 @@ class TestFairness:
         """Who was read within as many batches as there are receivers, with a backlog that never ends."""
         found: set[str] = set()
         for turn in range(len(new)):
-            available = [Available(name, "e", 0, count) for name, count in new.items()]
-            chosen = choose_end(
-                INITIAL,
-                rotated(available, turn),
-                limits,
-                EqualSizes(sizes),
-            )
-            found |= {name for name, _ in chosen}
+            available = [seen(name, 0, count, sizes[name]) for name, count in new.items()]
+            shares = shares_of(rotated(available, turn), limits)
+            found |= {name for name, count in shares.items() if count}
         return found
 
     def test_a_message_larger_than_its_share(self) -> None:
@@ -175,30 +130,20 @@ class TestIsReady:
     limits = BatchLimits(min_messages=10, max_delay=60)
 
     def test_the_minimum_counts_over_all_receivers(self) -> None:
-        assert not is_ready([Available("a", "e", 0, 9)], self.limits, waited=0)
-        assert is_ready([Available("a", "e", 0, 5), Available("b", "e", 0, 5)], self.limits, waited=0)
+        assert not is_ready([seen("a", 0, 9)], self.limits, waited=0)
+        assert is_ready([seen("a", 0, 5), seen("b", 0, 5)], self.limits, waited=0)
 
     @pytest.mark.rule("5.2")
     def test_a_full_window_ends_the_wait_since_no_more_can_come(self) -> None:
-        assert is_ready([Available("a", "e", 0, 4, full=True)], self.limits, waited=0)
+        assert is_ready([seen("a", 0, 4, full=True)], self.limits, waited=0)
 
     def test_a_full_window_without_new_messages_does_not(self) -> None:
-        full_and_offered = Available("a", "e", 4, 4, full=True)
-        assert not is_ready([full_and_offered, Available("b", "e", 0, 1)], self.limits, waited=0)
+        full_and_told = seen("a", 4, 4, full=True)
+        assert not is_ready([full_and_told, seen("b", 0, 1)], self.limits, waited=0)
 
 
 class TestPlan:
-    @pytest.mark.rule("6.1")
-    def test_ranges_go_on_within_an_epoch(self) -> None:
-        start, stop = Offset({"a": Position("e", 3)}), Offset({"a": Position("e", 9)})
-        assert plan(start, stop) == [Range("a", "e", 3, 9)]
-
-    @pytest.mark.rule("3.2")
-    def test_another_epoch_starts_at_zero(self) -> None:
-        start, stop = Offset({"a": Position("old", 300)}), Offset({"a": Position("new", 9)})
-        assert plan(start, stop) == [Range("a", "new", 0, 9)]
-
-    def test_unmoved_and_removed_receivers_give_no_range(self) -> None:
+    def test_unmoved_and_removed_logs_give_no_range(self) -> None:
         start = Offset({"a": Position("e", 3), "b": Position("f", 1)})
         assert plan(start, Offset({"a": Position("e", 3)})) == []
 
@@ -210,11 +155,15 @@ class TestPlan:
         ]
 
 
+def tasks_of(ranges: Sequence[Range], about: int) -> list[list[Range]]:
+    return split([(one, EqualSizes()) for one in ranges], about)
+
+
 @pytest.mark.rule("6.1")
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=1), st.integers(1, 500))
 def test_split_covers_the_ranges_once(counts: list[tuple[int, int]], about: int) -> None:
     ranges = [Range(f"r{n}", "e", low, low + count) for n, (low, count) in enumerate(counts)]
-    tasks = split(ranges, SIZES, about)
+    tasks = tasks_of(ranges, about)
     read = [(part.name, number) for task in tasks for part in task for number in range(part.low, part.high)]
     assert read == [(one.name, number) for one in ranges for number in range(one.low, one.high)]
     messages = [sum(part.high - part.low for part in task) for task in tasks]
@@ -242,18 +191,23 @@ MIB = 1 << 20
     ],
 )
 def test_tasks_by_volume_and_cores(volume: int, cores: int, tasks: int) -> None:
-    sizes = EqualSizes({"a": MIB // 4})
     whole = Range("a", "e", 0, max(1, volume * 4 // MIB))
-    assert len(split([whole], sizes, task_bytes(volume, cores))) == tasks
+    assert len(split([(whole, EqualSizes(MIB // 4))], task_bytes(volume, cores))) == tasks
 
 
-def test_small_ranges_of_several_receivers_are_one_task() -> None:
+def test_each_range_comes_with_its_own_sizes() -> None:
+    large, small = Range("a", "e", 0, 2), Range("b", "f", 5, 15)
+    tasks = split([(large, EqualSizes(50)), (small, EqualSizes(10))], 100)
+    assert tasks == [[large], [small]]
+
+
+def test_small_ranges_of_several_logs_are_one_task() -> None:
     ranges = [Range(name, name, 0, 3) for name in "abcd"]
-    assert split(ranges, SIZES, 200) == [ranges]
-    assert split(ranges, SIZES, 60) == [ranges[:2], ranges[2:]]
+    assert tasks_of(ranges, 200) == [ranges]
+    assert tasks_of(ranges, 60) == [ranges[:2], ranges[2:]]
 
 
 @pytest.mark.parametrize(("budget", "expected"), [(1, {"a": 1, "b": 0}), (3, {"a": 2, "b": 1})])
 def test_a_limit_smaller_than_the_receivers_still_moves(budget: int, expected: dict[str, int]) -> None:
-    available = [Available("a", "ea", 0, 9), Available("b", "eb", 0, 9)]
-    assert taken(available, end(INITIAL, available, BatchLimits(max_messages=budget))) == expected
+    available = [seen("a", 0, 9), seen("b", 0, 9)]
+    assert shares_of(available, BatchLimits(max_messages=budget)) == expected

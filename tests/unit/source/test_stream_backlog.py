@@ -1,4 +1,4 @@
-"""The backlog of streams: offsets outside, sequence numbers inside."""
+"""The backlog of streams: the numbers of messages are the broker's offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import ReceiverStatus, StreamDeliveries
 from spark_stomp.source import stream_backlog
 from spark_stomp.source.offsets import INITIAL, STREAM, Offset, Position, Range, plan, split
-from spark_stomp.source.planning import Available, BatchLimits, choose_end
+from spark_stomp.source.planning import Available, BatchLimits, shares_of
 from spark_stomp.source.stream_backlog import StreamBacklog
 
 A, B = "/amq/queue/a", "/amq/queue/b"
@@ -30,7 +30,7 @@ def frame(offset: int) -> bytes:
 
 
 def at(**offsets: tuple[str, int] | tuple[str, int, int]) -> Offset:
-    """Positions in the streams ``a`` and ``b``: epoch, offset, base."""
+    """Positions in the streams ``a`` and ``b``: id, offset, base."""
     return Offset({f"{STREAM}{name}": Position(*position) for name, position in offsets.items()})
 
 
@@ -50,19 +50,12 @@ class Run:
 
     @property
     def statuses(self) -> list[ReceiverStatus]:
+        inboxes = [held.inbox for held in (self.a, self.b)]
         return [
             ReceiverStatus(
-                held.frames.name,
-                held.epoch,
-                True,
-                held.frames.received,
-                0,
-                0,
-                0.0,
-                window_full=False,
-                failure=None,
+                one.name, True, one.pending, one.received, 0, 0, 0.0, window_full=False, failure=None
             )
-            for held in (self.a, self.b)
+            for one in inboxes
         ]
 
     def available(self, start: Offset) -> tuple[Available, Available]:
@@ -70,18 +63,18 @@ class Run:
         return a, b
 
     def end(self, start: Offset, **limits: Any) -> Offset:
-        begin = self.backlog.with_bases(start)
-        return choose_end(begin, self.available(start), BatchLimits(**limits), self.backlog)
+        end = self.backlog.tell(start, lambda: shares_of(self.available(start), BatchLimits(**limits)))
+        assert end is not None
+        return end
 
     def read(self, start: Offset, end: Offset, about: int = 1 << 20) -> list[list[int]]:
         """The offsets of the messages of each task of a batch."""
         tasks = []
-        for task in split(plan(start, end), self.backlog, about):
+        whole = [(one, self.backlog.sizes(one.name)) for one in plan(start, end)]
+        for task in split(whole, about):
             ranges = [found for one in task for found in self.backlog.readable(one)]
             batches = [
-                batch
-                for one in ranges
-                for batch in self.backlog.read(RangeTicket(one.epoch, one.low, one.high))
+                batch for one in ranges for batch in self.backlog.read(RangeTicket(one.id, one.low, one.high))
             ]
             texts = b"".join(bytes(batch.data) for batch in batches).split(b"\0")[:-1]
             tasks.append([int(text.split()[1]) for text in texts])
@@ -104,20 +97,20 @@ class TestWhereARunBegins:
     @pytest.mark.rule("R.4")
     def test_where_the_options_say_only_for_what_the_checkpoint_does_not_name(self) -> None:
         one = run('{"a": 7, "b": 8}', at(b=("e", 50)))
-        assert (one.a.begin, one.b.begin, one.b.stream_epoch) == (7, 50, "e")
-        assert one.a.stream_epoch != run('{"a": 7, "b": 8}').a.stream_epoch
+        assert (one.a.begin, one.b.begin, one.b.log.id) == (7, 50, "e")
+        assert one.a.log.id != run('{"a": 7, "b": 8}').a.log.id
 
     @pytest.mark.rule("R.2")
     def test_at_a_batch_that_is_planned(self) -> None:
         one = run("earliest", at(a=("e", 50)), at(a=("e", 60), b=("f", 9, 3)))
         assert (one.a.begin, one.b.begin) == (50, 3)
-        assert (one.a.stream_epoch, one.b.stream_epoch) == ("e", "f")
+        assert (one.a.log.id, one.b.log.id) == ("e", "f")
         assert one.a.awaits_planned and one.b.awaits_planned
 
     @pytest.mark.rule("R.2")
-    def test_of_an_epoch_that_began_anew_with_it(self) -> None:
+    def test_of_a_stream_that_began_anew_with_it(self) -> None:
         one = run("earliest", at(a=("old", 50)), at(a=("new", 60, 2)))
-        assert (one.a.begin, one.a.stream_epoch) == (2, "new")
+        assert (one.a.begin, one.a.log.id) == (2, "new")
 
 
 @pytest.mark.rule("R.1")
@@ -133,28 +126,32 @@ class TestBatches:
         offsets = [offset for tasks in batches for task in tasks for offset in task]
         assert sorted(offsets) == [0, 1, 5, 6, 7, 20, 21]
         assert all(batches)
+        # The broker's offsets, or the next run would go on elsewhere.
+        assert {name: position.next for name, position in ends[-1]} == {f"{STREAM}a": 22, f"{STREAM}b": 2}
 
     def test_begin_where_the_first_message_was(self) -> None:
         one = run()
         one.receive(one.a, 5, 6)
         end = one.end(INITIAL)
-        assert end == at(a=(one.a.stream_epoch, 7, 5))
+        assert end == at(a=(one.a.log.id, 7, 5))
         one.receive(one.a, 7)
-        assert one.end(end) == at(a=(one.a.stream_epoch, 8))
+        assert one.end(end) == at(a=(one.a.log.id, 8))
 
-    def test_offer_no_offsets_of_a_gap_before_their_first_message(self) -> None:
+    def test_tell_no_offsets_of_a_gap_before_their_first_message(self) -> None:
         one = run(start=at(a=("e", 10)))
         assert one.available(at(a=("e", 10)))[0].new == 0
         one.receive(one.a, 90, 91)
         first = one.available(at(a=("e", 10)))[0]
-        assert (first.epoch, first.offered, first.received, first.base) == ("e", 90, 92, 0)
+        assert (first.name, first.low, first.high) == (f"{STREAM}a", 90, 92)
+        assert one.end(at(a=("e", 10))) == at(a=("e", 92))
 
-    @pytest.mark.parametrize(("max_bytes", "end"), [(1, 6), (SIZE, 6), (2 * SIZE, 7), (36, 21), (99, 22)])
-    def test_have_as_many_bytes_as_they_may(self, max_bytes: int, end: int) -> None:
+    @pytest.mark.parametrize(("max_bytes", "count"), [(1, 1), (SIZE, 1), (2 * SIZE, 2), (36, 3), (99, 4)])
+    def test_have_as_many_bytes_as_they_may(self, max_bytes: int, count: int) -> None:
         one = run()
         one.receive(one.a, 5, 6, 20, 21)
-        assert one.backlog.bytes_between(f"{STREAM}a", 0, 21) == 3 * SIZE
-        assert one.end(INITIAL, max_bytes=max_bytes) == at(a=(one.a.stream_epoch, end, 5))
+        assert one.backlog.sizes(f"{STREAM}a").bytes_between(0, 21) == 3 * SIZE
+        end = one.end(INITIAL, max_bytes=max_bytes)
+        assert one.read(INITIAL, end) == [[5, 6, 20, 21][:count]]
 
     def test_become_tasks_that_have_each_message_once(self) -> None:
         one = run()
@@ -210,35 +207,34 @@ class TestCommits:
     def test_free_what_they_commit(self) -> None:
         one = run()
         one.receive(one.a, 5, 6, 20)
-        epoch = one.a.stream_epoch
-        assert not one.backlog.is_committed(at(a=(epoch, 7)))
-        assert one.backlog.commit(at(a=(epoch, 7)))
-        assert one.a.frames.released == 2
-        assert one.backlog.is_committed(at(a=(epoch, 7)))
-        assert not one.backlog.is_committed(at(a=(epoch, 21)))
-        assert not one.backlog.commit(at(a=(epoch, 7)))
-        with pytest.raises(RangeUnavailable, match="asks again for the offsets from 6 of a"):
-            one.backlog.readable(Range(f"{STREAM}a", epoch, 6, 21))
+        name = one.a.log.id
+        assert one.backlog.commit(at(a=(name, 7)))
+        assert one.a.log.released == 7
+        assert not one.backlog.commit(at(a=(name, 7)))
+        with pytest.raises(
+            RangeUnavailable, match="asks again for messages from 6 of stream:a, but those below 7"
+        ):
+            one.backlog.readable(Range(f"{STREAM}a", name, 6, 21))
         assert one.a.due(1_000) is None
-        assert one.a.frames.memory_bytes == SIZE
+        assert one.a.inbox.memory_bytes == SIZE
 
-    def test_of_another_epoch_or_stream_free_nothing(self) -> None:
+    def test_of_another_log_or_stream_free_nothing(self) -> None:
         one = run()
         one.receive(one.a, 5)
         assert not one.backlog.commit(Offset({**at(a=("e", 6)).positions, f"{STREAM}c": Position("e", 6)}))
-        assert one.a.frames.released == 0
+        assert one.a.log.released == 5
 
     def test_rows_that_wait_are_counted(self) -> None:
         one = run()
         one.receive(one.a, 5, 6)
-        one.backlog.commit(at(a=(one.a.stream_epoch, 6)))
+        one.backlog.commit(at(a=(one.a.log.id, 6)))
         assert (one.backlog.rows.committed, one.backlog.rows.waiting) == (1, 1)
 
     def test_what_was_received(self) -> None:
         one = run("latest")
-        assert one.backlog.received(one.statuses) == INITIAL
+        assert one.backlog.received() == INITIAL
         one.receive(one.a, 5)
-        assert one.backlog.received(one.statuses) == at(a=(one.a.stream_epoch, 6))
+        assert one.backlog.received() == at(a=(one.a.log.id, 6))
 
 
 @pytest.mark.rule("R.4")
@@ -246,33 +242,33 @@ class TestLatest:
     def test_is_in_the_first_batch_which_is_empty(self) -> None:
         one = run("latest")
         assert one.end(INITIAL) == INITIAL
-        one.a.base = 40  # as the receiver does when it knows it
-        pinned = at(a=(one.a.stream_epoch, 40, 40))
+        one.a.locate(40)  # as the receiver does when it knows it
+        pinned = at(a=(one.a.log.id, 40, 40))
         assert one.backlog.with_bases(INITIAL) == one.end(INITIAL) == pinned
         assert one.read(INITIAL, pinned) == []
         assert one.backlog.with_bases(pinned) is pinned
         again = run("latest", pinned)
-        assert (again.a.begin, again.a.stream_epoch, again.b.begin) == (40, one.a.stream_epoch, "latest")
+        assert (again.a.begin, again.a.log.id, again.b.begin) == (40, one.a.log.id, "latest")
 
     def test_of_an_end_that_is_found_later_is_in_a_later_batch(self) -> None:
         one = run("latest")
-        one.a.base = 40
+        one.a.locate(40)
         start = one.end(INITIAL)
-        one.b.base = 0
-        assert one.end(start) == at(a=(one.a.stream_epoch, 40, 40), b=(one.b.stream_epoch, 0))
+        one.b.locate(0)
+        assert one.end(start) == at(a=(one.a.log.id, 40, 40), b=(one.b.log.id, 0))
 
     def test_a_first_message_begins_there_too(self) -> None:
         one = run("latest")
-        one.a.base = 40
+        one.a.locate(40)
         one.receive(one.a, 45)
         end = one.end(INITIAL)
-        assert end == at(a=(one.a.stream_epoch, 46, 40))
+        assert end == at(a=(one.a.log.id, 46, 40))
         assert one.read(INITIAL, end) == [[45]]
 
     @pytest.mark.parametrize("starting", ["earliest", "2026-11-23T08:00:00Z", '{"a": 3, "b": 3}'])
     def test_only_for_latest(self, starting: str) -> None:
         one = run(starting)
-        one.a.base = 3
+        one.a.locate(3)
         assert one.backlog.with_bases(INITIAL) is INITIAL
 
 
@@ -299,7 +295,7 @@ class TestTheEndOfARun:
         one.receive(one.a, 9, 10, 11)
         one.backlog.bound(until_now=True)
         first = one.available(INITIAL)[0]
-        assert (first.offered, first.received) == (7, 10)
+        assert (first.low, first.high) == (7, 10)
         end = one.end(INITIAL)
         one.a.end_is_known = True
         assert self.complete(one, end) == [True, False]
@@ -311,7 +307,7 @@ class TestTheEndOfARun:
         one.backlog.bound(until_now=True)
         one.backlog.bound(until_now=False)
         assert self.complete(one) == [None, None]
-        assert one.available(INITIAL)[0].received == 12
+        assert one.available(INITIAL)[0].high == 12
 
     def test_an_empty_stream_is_complete(self) -> None:
         self.ends = 0
@@ -326,7 +322,7 @@ class TestTheEndOfARun:
         assert self.complete(one, start) == [False, False]
         assert one.available(start)[0].new == 0
         one.a.end_is_known = True
-        one.b.base = 12
+        one.b.locate(12)
         assert self.complete(one, start) == [True, True]
 
     def test_one_that_begins_at_a_time_without_messages_too(self) -> None:
@@ -344,14 +340,14 @@ class TestTheEndOfARun:
 
 
 @pytest.mark.rule("R.6")
-def test_a_stream_that_was_declared_anew_has_another_epoch() -> None:
+def test_a_stream_that_was_declared_anew_has_another_log() -> None:
     start, planned = at(a=("e", 50)), at(a=("e", 60))
     one = run(start=start, planned=planned)
-    one.a.begin_anew()
+    one.a.begin_at("first")  # as the receiver does then
     assert one.backlog.holds(planned) and not one.a.awaits_planned
-    assert "e" not in one.backlog.epochs
+    assert "e" not in one.backlog.ids
     one.receive(one.a, 0, 1)
-    assert one.end(start) == at(a=(one.a.stream_epoch, 2))
+    assert one.end(start) == at(a=(one.a.log.id, 2))
     assert one.read(start, one.end(start)) == [[0, 1]]
 
 

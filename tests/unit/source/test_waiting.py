@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.source.offsets import Offset, Position
+from spark_stomp.receiver import DedupIndex, Log, ReceiverStatus
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     QUIET_PERIOD_MAX,
@@ -24,7 +23,11 @@ from spark_stomp.source.planning import (
     leaves_more,
 )
 
-STATUS = ReceiverStatus("r", "e", True, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
+STATUS = ReceiverStatus("r", True, 0, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
+
+
+def seen(new: int, **more: Any) -> Available:
+    return Available("a", Log(DedupIndex()), 0, new, **more)
 
 
 @dataclass
@@ -39,7 +42,7 @@ class Case:
         now = STATUS.last_active + self.silence
         return Situation(
             statuses=[STATUS],
-            available=[Available("a", "e", 0, self.new, self.full)],
+            available=[seen(self.new, full=self.full)],
             now=now,
             pending_since=None if self.pending is None else now - self.pending,
             drain_until=now + self.drain_left,
@@ -91,10 +94,10 @@ class TestAKnownEnd:
 
     def test_leaves_nothing(self) -> None:
         situation = Case(new=1).situation()
-        end = Offset({"a": Position("e", 1)})
-        assert leaves_more(Mode.ONCE, situation, end)
+        shares = {"a": 1}
+        assert leaves_more(Mode.ONCE, situation, shares)
         complete = [replace(situation.available[0], complete=True)]
-        assert not leaves_more(Mode.ONCE, replace(situation, available=complete), end)
+        assert not leaves_more(Mode.ONCE, replace(situation, available=complete), shares)
 
 
 @pytest.mark.rule("5.10")
@@ -115,7 +118,7 @@ class TestRefill:
     ) -> Decision:
         situation = Situation(
             statuses=[status],
-            available=[Available("a", "e", 0, new, **more)],
+            available=[seen(new, **more)],
             now=STATUS.last_active + after,
             pending_since=STATUS.last_active,
             drain_until=1e9,
@@ -265,19 +268,19 @@ class TestWhole:
             (BatchLimits(max_messages=3), Case(new=3).situation(), "maxMessagesPerTrigger"),
             (
                 BatchLimits(),
-                replace(Case().situation(), available=[Available("a", "e", 0, 3, bound="journalMaxBytes")]),
+                replace(Case().situation(), available=[seen(3, bound="journalMaxBytes")]),
                 "journalMaxBytes",
             ),
         ],
-        ids=str,
+        ids=["it goes on", "idleTimeout", "maxDrainTime", "maxMessagesPerTrigger", "journalMaxBytes"],
     )
     def test_what_ends_it(self, limits: BatchLimits, situation: Situation, reason: str | None) -> None:
         assert end_of_drain(limits, situation) == reason
 
 
 class TestLeavesMore:
-    def left(self, case: Case, mode: Mode = Mode.ONCE, end: int = 4) -> bool:
-        return leaves_more(mode, case.situation(), Offset({"a": Position("e", end)}))
+    def left(self, case: Case, mode: Mode = Mode.ONCE, taken: int = 4) -> bool:
+        return leaves_more(mode, case.situation(), {"a": taken})
 
     @pytest.mark.rule("5.9")
     def test_a_full_window_leaves_some_on_the_broker(self) -> None:
@@ -285,13 +288,12 @@ class TestLeavesMore:
         assert not self.left(Case(new=4, silence=5.0))
 
     def test_a_limit_leaves_some_here(self) -> None:
-        assert self.left(Case(new=4, silence=5.0), end=3)
+        assert self.left(Case(new=4, silence=5.0), taken=3)
 
-    @pytest.mark.parametrize("start", [Offset({}), Offset({"a": Position("of an earlier run", 9)})])
     @pytest.mark.parametrize("mode", [Mode.ONCE, Mode.STREAMING])
-    def test_a_limit_that_leaves_all_that_a_receiver_has(self, start: Offset, mode: Mode) -> None:
-        assert leaves_more(mode, Case(new=4, silence=5.0).situation(), start)
-        assert not leaves_more(mode, Case(silence=5.0).situation(), start)
+    def test_a_limit_that_leaves_all_that_a_receiver_has(self, mode: Mode) -> None:
+        assert self.left(Case(new=4, silence=5.0), mode, taken=0)
+        assert not self.left(Case(silence=5.0), mode, taken=0)
 
     def test_messages_that_were_still_coming(self) -> None:
         assert self.left(Case(new=4, silence=0.1))

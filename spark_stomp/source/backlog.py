@@ -1,0 +1,243 @@
+"""The backlog: the messages that a query can plan and read, by the names that offsets give to its logs.
+
+A query on queues without a journal has one log, in memory, which ends with the run. With a journal
+(:mod:`~spark_stomp.source.journal_backlog`) or on streams (:mod:`~spark_stomp.source.stream_backlog`) logs
+outlive it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from spark_stomp.errors import JournalMissing, RangeUnavailable, StompError, StreamTruncated
+from spark_stomp.frame_batch import FrameBatch
+from spark_stomp.frameserver import RangeTicket
+from spark_stomp.logs import get_log
+from spark_stomp.receiver import Deliveries, Log, ReceiverStatus
+from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, Offset, Position, Range, Sizes
+from spark_stomp.source.planning import Available
+from spark_stomp.status.source import Rows
+
+log = get_log(__name__)
+
+Shares = Mapping[str, int]
+"""How many messages a batch takes, by the names of :class:`~spark_stomp.source.planning.Available`."""
+
+
+class Backlog:
+    """The messages that a query can plan and read. Methods may be called from any thread.
+
+    ``receivers`` (by name) have what was received. ``tolerant``: if messages of an earlier run are gone, log
+    that instead of raising (``failOnDataLoss=false``).
+    """
+
+    def __init__(self, receivers: Mapping[str, Deliveries], *, tolerant: bool) -> None:
+        self._receivers = receivers
+        self._tolerant = tolerant
+
+    @property
+    def logs(self) -> Mapping[str, Log]:
+        """The logs by their names in offsets."""
+        raise NotImplementedError
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the logs."""
+        return frozenset(one.id for one in self.logs.values())
+
+    @property
+    def failure(self) -> StompError | None:
+        """The error that ended the backlog; None while it works."""
+        return None
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether there are received messages that will become available later."""
+        return False
+
+    # --- planning
+
+    def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
+        """What a batch that begins at ``start`` can take."""
+        raise NotImplementedError
+
+    def tell(self, start: Offset, choose: Callable[[], Shares]) -> Offset | None:
+        """The end of a batch that begins at ``start`` and takes what ``choose`` says. It is kept from now on.
+
+        None if that is not there any more: then look again.
+        """
+        positions = {name: at for name, at in self.with_bases(start) if name in {JOURNAL, *self.logs}}
+        for name, count in choose().items():
+            if count:
+                base = 0 if self.read_upto(name, start) is not None else self.base(name)
+                positions[name] = Position(self.logs[name].id, self.begin_of(name, start) + count, base)
+        return Offset(positions)
+
+    def base(self, name: str) -> int:
+        """Where reading of a log begins if the checkpoint does not name it."""
+        return 0
+
+    def read_upto(self, name: str, start: Offset) -> int | None:
+        """How far ``start`` has read a log; None if it does not name that log."""
+        position = start.get(name)
+        return None if position is None or position.id != self.logs[name].id else position.next
+
+    def begin_of(self, name: str, start: Offset) -> int:
+        """The number with which a batch begins in a log."""
+        upto = self.read_upto(name, start)
+        return self.base(name) if upto is None else upto
+
+    def with_bases(self, start: Offset) -> Offset:
+        """``start``, and where reading begins of what it does not name, if a restart must begin there too."""
+        return start
+
+    def bound(self, *, until_now: bool) -> None:
+        """Whether a batch takes only what there is now. The first call finds out where that ends."""
+
+    def received(self) -> Offset:
+        """The end of everything received so far, as it will be if no connection breaks."""
+        waiting = sum(one.inbox.pending for one in self._receivers.values())
+        ends = {name: (one.id, one.end + waiting) for name, one in self.logs.items()}
+        return Offset({name: Position(one, end) for name, (one, end) in ends.items() if end})
+
+    # --- a batch is read, and committed
+
+    def begin(self, start: Offset, planned: Offset) -> None:
+        """The run begins at ``start``; batches from there up to ``planned`` were planned already.
+
+        Raises a JournalError if messages after ``start`` should be in a journal and are not. Called before
+        anything is received, so that no new message is taken for a lost one.
+        """
+        position = start.get(JOURNAL) or planned.get(JOURNAL)
+        if position is not None:
+            self._report_missing_journal(position.id)
+
+    def holds(self, end: Offset) -> bool:
+        """Whether everything up to ``end`` is here that can come again."""
+        return True
+
+    def missing(self, wanted: Range) -> None:
+        """``wanted`` was planned, and its log is not here. Raises a StompError if nothing brings it again."""
+        if wanted.name.startswith(STREAM):
+            self._raise_or_log(
+                StreamTruncated(
+                    f"an earlier run planned a batch with the offsets {wanted.low} to {wanted.high - 1} of "
+                    f"the stream {wanted.name.removeprefix(STREAM)}. They are gone: the query does not read "
+                    "the stream any more, or it was deleted and declared again. Name it again, or set "
+                    "failOnDataLoss = false to go on without them"
+                )
+            )
+        elif wanted.name == JOURNAL:
+            self._report_missing_journal(wanted.id)
+
+    def _report_missing_journal(self, journal: str) -> None:
+        self._raise_or_log(
+            JournalMissing(
+                f"the checkpoint names the journal {journal}, but the option journal is not set: messages in "
+                "it after the last committed batch would not be read. Set journal again, or set "
+                "failOnDataLoss=false to go on without them"
+            )
+        )
+
+    def _raise_or_log(self, problem: StompError) -> None:
+        if not self._tolerant:
+            raise problem
+        log.error("failOnDataLoss=false: %s", problem)
+
+    def readable(self, wanted: Range) -> list[Range]:
+        """The parts of ``wanted``, whose log is here, that have messages.
+
+        Raises RangeUnavailable if some of it was committed and freed (contract 3).
+        """
+        held = self.logs[wanted.name]
+        if wanted.low < held.released:
+            raise RangeUnavailable(
+                f"Spark asks again for messages from {wanted.low} of {wanted.name}, but those below "
+                f"{held.released} were committed and freed"
+            )
+        return [Range(wanted.name, wanted.id, *part) for part in held.held(wanted.low, wanted.high)]
+
+    def sizes(self, name: str) -> Sizes:
+        """The sizes of the messages in a log."""
+        return self.logs[name]
+
+    def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
+        """Yield the frames of a planned range."""
+        for one in self.logs.values():
+            if one.id == ticket.log:
+                return one.batches(ticket.low, ticket.high)
+        raise RangeUnavailable(f"no log here has the id {ticket.log}")
+
+    def commit(self, committed: Offset) -> bool:
+        """Everything up to ``committed`` is committed. False if that was known already.
+
+        Positions of logs that are not here are ignored.
+        """
+        ends = [(one, self.read_upto(name, committed)) for name, one in self.logs.items()]
+        news = [one.commit(upto) for one, upto in ends if upto is not None]
+        return any(news)
+
+    # --- while it runs
+
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Figures of the status beside those of the receivers, by name."""
+        return {}
+
+    @property
+    def rows(self) -> Rows:
+        """How many rows of this run are in committed batches, and how many wait for a batch."""
+        inboxes = [one.inbox for one in self._receivers.values()]
+        committed = sum(inbox.committed for inbox in inboxes)
+        return Rows(committed, max(0, sum(inbox.received for inbox in inboxes) - committed))
+
+    def start(self) -> None:
+        """The receivers are about to start."""
+
+    def wake(self) -> None:
+        """A receiver has new messages, or other news."""
+
+    def stop(self, timeout: float) -> None:
+        """Make nothing more available, within ``timeout`` seconds."""
+
+
+class MemoryBacklog(Backlog):
+    """Messages of queues in memory. ``receivers`` share one log."""
+
+    def __init__(self, receivers: Mapping[str, Deliveries], *, tolerant: bool) -> None:
+        super().__init__(receivers, tolerant=tolerant)
+        self._log = next(iter(receivers.values())).log
+
+    @property
+    def logs(self) -> Mapping[str, Log]:
+        return {MEMORY: self._log}
+
+    def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
+        begin = self.begin_of(MEMORY, start)
+        if self._log.end > begin:
+            # Spark was told about these, and asks again from before them.
+            return [Available(MEMORY, self._log, begin, self._log.end, full=True)]
+        return [
+            Available(
+                status.name,
+                self._receivers[status.name].inbox,
+                0,
+                status.pending,
+                full=status.window_full,
+                window=status.window,
+                window_bytes=status.window_bytes,
+            )
+            for status in statuses
+        ]
+
+    def tell(self, start: Offset, choose: Callable[[], Shares]) -> Offset | None:
+        with self._log.index.lock:
+            shares = choose()
+            if MEMORY in shares:
+                return super().tell(start, lambda: shares)
+            gone = any(self._receivers[name].inbox.pending < count for name, count in shares.items())
+            # With a limit of bytes, what is gone has no size: then the shares are empty.
+            if gone or not any(shares.values()):
+                return None
+            for name, count in shares.items():
+                self._receivers[name].number(count)
+            return super().tell(start, lambda: {MEMORY: self._log.end - self.begin_of(MEMORY, start)})

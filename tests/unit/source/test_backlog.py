@@ -1,0 +1,292 @@
+"""The backlog in memory: what Spark is told gets numbers, and keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+
+import pytest
+
+from spark_stomp.errors import JournalMissing, RangeUnavailable, StreamTruncated
+from spark_stomp.frame_batch import FrameBatch, joined
+from spark_stomp.frameserver import RangeTicket
+from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
+from spark_stomp.source.backlog import MemoryBacklog
+from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, Offset, Position, Range, plan
+from spark_stomp.source.planning import Available, BatchLimits, rotated, shares_of
+
+
+def frame(name: str) -> bytes:
+    return b"MESSAGE\n\n%s\0" % name.encode()
+
+
+@dataclass
+class Query:
+    """Receivers with these names, and what Spark asks of their backlog."""
+
+    names: str = "ab"
+    log: Log = field(default_factory=lambda: Log(DedupIndex()))
+
+    def __post_init__(self) -> None:
+        self.receivers = {name: Deliveries(1 << 20, self.log, name) for name in self.names}
+        self.backlog = MemoryBacklog(self.receivers, tolerant=False)
+        for one in self.receivers.values():
+            one.connected(keyed=False)
+
+    def receive(self, at: str, *names: str) -> None:
+        frames = [frame(name) for name in names]
+        ends = list(accumulate(map(len, frames)))
+        block = MessageBlock(b"".join(frames), ends, [name.encode() for name in names], [])
+        self.receivers[at].receive(block, received_at=0, version="1.2", dialect="generic")
+
+    def reconnect(self, at: str) -> None:
+        """The connection breaks, and the broker will redeliver what nobody was told of."""
+        self.receivers[at].disconnected(redelivers=True)
+        self.receivers[at].connected(keyed=False)
+
+    def available(self, start: Offset) -> list[Available]:
+        inboxes = [one.inbox for one in self.receivers.values()]
+        statuses = [
+            ReceiverStatus(one.name, True, one.pending, one.received, one.committed, 0, 0.0, False, None)
+            for one in inboxes
+        ]
+        return self.backlog.available(start, statuses)
+
+    def tell(
+        self, start: Offset, limits: BatchLimits, between: Callable[[], None] = lambda: None, turn: int = 0
+    ) -> Offset | None:
+        """As a query does; ``between`` happens after the look and before the end is told."""
+        available = rotated(self.available(start), turn)
+        between()
+        return self.backlog.tell(start, lambda: shares_of(available, limits))
+
+    def told(self, start: Offset, turn: int = 0, **limits: int) -> Offset:
+        end = self.tell(start, BatchLimits(**limits), turn=turn)
+        assert end is not None
+        return end
+
+    def batches(self, start: Offset, end: Offset) -> list[FrameBatch]:
+        parts = [part for whole in plan(start, end) for part in self.backlog.readable(whole)]
+        tickets = [RangeTicket(one.id, one.low, one.high) for one in parts]
+        return [batch for ticket in tickets for batch in self.backlog.read(ticket)]
+
+    def read(self, start: Offset, end: Offset) -> list[str]:
+        frames = [
+            bytes(batch.data[low:high])
+            for batch in self.batches(start, end)
+            for low, high in pairwise([0, *batch.ends])
+        ]
+        return [one[len(b"MESSAGE\n\n") : -1].decode() for one in frames]
+
+    def at(self, number: int) -> Offset:
+        return Offset({MEMORY: Position(self.log.id, number)})
+
+
+@pytest.fixture
+def query() -> Query:
+    return Query()
+
+
+@pytest.mark.rule("6.1")
+def test_what_is_told_gets_the_next_numbers(query: Query) -> None:
+    query.receive("a", "1", "2")
+    query.receive("b", "3")
+    first = query.told(INITIAL)
+    query.receive("a", "4")
+    second = query.told(first)
+    assert (first, second) == (query.at(3), query.at(4))
+    assert query.read(INITIAL, first) == ["1", "2", "3"]
+    assert query.read(first, second) == ["4"]
+    assert query.read(INITIAL, second) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.rule("6.1")
+def test_what_a_limit_leaves_waits_without_a_number(query: Query) -> None:
+    query.receive("a", "1", "2", "3")
+    query.receive("b", "4", "5", "6")
+    end = query.told(INITIAL, max_messages=4)
+    assert end == query.at(4)
+    assert query.read(INITIAL, end) == ["1", "2", "4", "5"]
+    assert [one.new for one in query.available(end)] == [1, 1]
+    assert query.read(end, query.told(end)) == ["3", "6"]
+
+
+@pytest.mark.rule("2.1", "2.3")
+def test_what_was_told_stays_if_its_connection_breaks(query: Query) -> None:
+    query.receive("a", "1", "2")
+    end = query.told(INITIAL, max_messages=1)
+    query.reconnect("a")
+    assert query.read(INITIAL, end) == ["1"]
+    query.receive("a", "2 again")
+    following = query.told(end)
+    assert query.read(INITIAL, following) == ["1", "2 again"]
+
+
+LIMITS = (
+    BatchLimits(),
+    BatchLimits(max_messages=3),
+    BatchLimits(max_bytes=1 << 10),
+    BatchLimits(max_bytes=1),
+    BatchLimits(halves=True),
+)
+
+
+@pytest.mark.rule("2.5")
+@pytest.mark.parametrize("limits", LIMITS)
+def test_what_broke_between_look_and_tell_is_looked_at_again(query: Query, limits: BatchLimits) -> None:
+    """Nothing gets a number, and no empty batch is told: that would end a run of Once."""
+    query.receive("a", "1", "2")
+    assert query.tell(INITIAL, limits, lambda: query.reconnect("a")) is None
+    assert (query.log.end, query.backlog.received()) == (0, INITIAL)
+    query.receive("a", "1 again")
+    assert query.read(INITIAL, query.told(INITIAL)) == ["1 again"]
+
+
+@pytest.mark.rule("2.5")
+class TestABreakBetweenLookAndTell:
+    @pytest.mark.parametrize("limits", LIMITS[:2])
+    def test_of_one_receiver_takes_nothing_of_the_others(self, query: Query, limits: BatchLimits) -> None:
+        query.receive("a", "1")
+        query.receive("b", "2", "3")
+        assert query.tell(INITIAL, limits, lambda: query.reconnect("b")) is None
+        assert (query.log.end, query.receivers["a"].inbox.pending) == (0, 1)
+
+    def test_does_not_matter_if_as_many_came_again(self, query: Query) -> None:
+        query.receive("a", "1", "2")
+
+        def redelivered() -> None:
+            query.reconnect("a")
+            query.receive("a", "2 again", "1 again")
+
+        end = query.tell(INITIAL, BatchLimits(), redelivered)
+        assert end == query.at(2)
+        assert query.read(INITIAL, end) == ["2 again", "1 again"]
+
+    def test_of_an_end_that_was_told_before_does_not_matter(self, query: Query) -> None:
+        query.receive("a", "1", "2")
+        end = query.told(INITIAL)
+        assert query.tell(INITIAL, BatchLimits(), lambda: query.reconnect("a")) == end
+        assert query.read(INITIAL, end) == ["1", "2"]
+
+
+@pytest.mark.rule("2.1", "6.3")
+class TestAskedAgainFromBefore:
+    """Spark was told of an end, and asks again from before it."""
+
+    @pytest.mark.parametrize(
+        "limits",
+        [BatchLimits(), BatchLimits(max_messages=3), BatchLimits(max_bytes=30), BatchLimits(halves=True)],
+    )
+    def test_that_end_is_told_again(self, query: Query, limits: BatchLimits) -> None:
+        query.receive("a", "1", "2", "3")
+        query.receive("b", "4", "5", "6")
+        end = query.tell(INITIAL, limits)
+        query.receive("a", "7")
+        assert end is not None
+        assert query.tell(INITIAL, limits, turn=1) == end
+        assert end.to_json() == query.told(INITIAL).to_json()
+
+    def test_a_message_larger_than_the_limit_again_alone(self, query: Query) -> None:
+        query.receive("a", "1" * 100)
+        query.receive("b", "2")
+        end = query.told(INITIAL, max_bytes=50)
+        assert query.told(INITIAL, max_bytes=50) == end == query.at(1)
+
+    def test_no_batch_waits_for_more(self, query: Query) -> None:
+        """A minimum may not be met any more, and what comes is not of this batch."""
+        query.receive("a", "1")
+        query.told(INITIAL)
+        (again,) = query.available(INITIAL)
+        assert (again.name, again.new, again.full) == (MEMORY, 1, True)
+
+    def test_what_comes_next_is_in_the_next_batch(self, query: Query) -> None:
+        query.receive("a", "1")
+        end = query.told(INITIAL)
+        query.receive("b", "2")
+        assert query.told(INITIAL) == end
+        assert query.read(end, query.told(end)) == ["2"]
+
+    def test_and_from_the_offset_of_an_earlier_run(self, query: Query) -> None:
+        query.receive("a", "1")
+        before = Offset({MEMORY: Position("of an earlier run", 900)})
+        end = query.told(before)
+        assert end == query.told(before) == query.at(1)
+        assert query.read(before, end) == ["1"]
+
+
+def test_the_messages_of_a_receiver_follow_one_another_in_a_batch() -> None:
+    """Four receivers take turns with reads of six messages. Their record batches are as many as of one."""
+    four, one = Query("abcd"), Query("a")
+    for turn in range(50):
+        for at in four.names:
+            names = [f"{turn}{at}{number}" for number in range(6)]
+            four.receive(at, *names)
+            one.receive("a", *names)
+    end = four.told(INITIAL)
+    assert end.get(MEMORY) == Position(four.log.id, 1_200)
+    assert len(four.batches(INITIAL, end)) == 200
+    assert [batch.receiver for batch in joined(four.batches(INITIAL, end))] == [*"abcd"]
+    assert len(list(joined(one.batches(INITIAL, one.told(INITIAL))))) == 1
+
+
+def test_what_was_received_counts_what_nobody_was_told(query: Query) -> None:
+    """The query's progress shows how far it is behind."""
+    assert query.backlog.received() == INITIAL
+    query.receive("a", "1", "2")
+    query.receive("b", "3")
+    assert query.backlog.received() == query.at(3)
+    query.told(INITIAL, max_messages=2)
+    assert query.backlog.received() == query.at(3)
+    query.reconnect("a")
+    assert query.backlog.received() == query.at(2)
+
+
+class TestCommits:
+    def test_free_what_they_commit(self, query: Query) -> None:
+        query.receive("a", "1", "2")
+        end = query.told(INITIAL)
+        assert query.backlog.commit(end)
+        assert not query.backlog.commit(end)
+        (whole,) = plan(INITIAL, end)
+        with pytest.raises(RangeUnavailable, match="committed and freed"):
+            query.backlog.readable(whole)
+
+    def test_of_another_log_free_nothing(self, query: Query) -> None:
+        query.receive("a", "1")
+        query.told(INITIAL)
+        other = Offset({MEMORY: Position("other", 1), JOURNAL: Position(query.log.id, 1)})
+        assert not query.backlog.commit(other)
+        assert query.log.released == 0
+
+    def test_rows_that_wait_are_counted(self, query: Query) -> None:
+        query.receive("a", "1", "2")
+        query.receive("b", "3")
+        query.backlog.commit(query.told(INITIAL, max_messages=1))
+        assert (query.backlog.rows.committed, query.backlog.rows.waiting) == (1, 2)
+
+
+def test_a_log_that_is_not_here_is_not_read(query: Query) -> None:
+    with pytest.raises(RangeUnavailable, match="no log here has the id other"):
+        query.backlog.read(RangeTicket("other", 0, 1))
+
+
+class TestWhatIsMissing:
+    """Of what a run without journal and streams cannot read, only the log in memory is lost silently."""
+
+    def test_of_a_log_in_memory(self, query: Query) -> None:
+        query.backlog.missing(Range(MEMORY, "of an earlier run", 0, 9))
+
+    @pytest.mark.rule("J.13")
+    def test_of_a_journal(self, query: Query) -> None:
+        with pytest.raises(JournalMissing, match="names the journal j, but the option journal is not set"):
+            query.backlog.missing(Range(JOURNAL, "j", 0, 9))
+        for start, planned in ((JOURNAL, MEMORY), (MEMORY, JOURNAL)):
+            with pytest.raises(JournalMissing):
+                query.backlog.begin(Offset({start: Position("j", 9)}), Offset({planned: Position("j", 9)}))
+
+    @pytest.mark.rule("R.6")
+    def test_of_a_stream(self, query: Query) -> None:
+        with pytest.raises(StreamTruncated, match="offsets 5 to 8 of the stream c"):
+            query.backlog.missing(Range(f"{STREAM}c", "e", 5, 9))
