@@ -68,7 +68,7 @@ class Received:
     @property
     def is_over(self) -> bool:
         """Whether Spark has committed all of it, or will get it anew."""
-        return self.log.released >= self.end and (self.last is None or self.last.is_over)
+        return self.log.committed >= self.end and (self.last is None or self.last.is_over)
 
 
 class Deliveries:
@@ -164,7 +164,8 @@ class Deliveries:
             if held.batch.ends:
                 held.queue, held.handles = self._queue, acks
                 self.inbox.put(held)
-                self._queue.came(len(acks), held.size, received_at)
+                if acks:
+                    self._queue.came(len(acks), held.size, received_at)
             for repeat in repeats:
                 self._attach(*repeat, size // count, received_at)
             self.unmarked += max(0, len(repeats) - marked)
@@ -207,7 +208,7 @@ class Deliveries:
     def acked(self) -> int:
         """How many messages may be ACKed and need no ACK any more: it is confirmed, or cannot be sent."""
         with self._index.lock:
-            return self.inbox.committed - (0 if self._queue is None else self._queue.owed)
+            return self.inbox.ackable - (0 if self._queue is None else self._queue.owed)
 
     @property
     def unacked(self) -> int:
@@ -287,7 +288,10 @@ class Deliveries:
     # --- messages get their numbers
 
     def number(self, count: int) -> None:
-        """Give numbers to the first ``count`` messages of the inbox, because Spark is about to be told."""
+        """Give numbers to the first ``count`` messages of the inbox, because Spark is about to be told.
+
+        Hold ``lock``, so that no connection breaks between the choice of ``count`` and this.
+        """
         while count:
             rest = self.inbox.split(count)
             block = self.inbox.take()

@@ -96,8 +96,7 @@ class StreamReceiver(Receiver):
             )
 
     def _send_acks(self, connection: Connection) -> bool:
-        """Ask RabbitMQ for more, if there is room, and free what is committed."""
-        super()._send_acks(connection)
+        """Ask RabbitMQ for more, if there is room."""
         if self._unasked and self._has_room and not connection.ended:
             connection.session.ack_raw(self._unasked)
             self._unasked = []

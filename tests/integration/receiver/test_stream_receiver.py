@@ -83,6 +83,13 @@ class TestAcks:
             wait_until(lambda: len(stream.acks) == 3, what="an ACK for each window")
         assert stream.acks == ["a2", "a5", "a8"]
 
+    def test_are_owed_to_no_message(self) -> None:
+        stream = Stream(*range(9), window=3)
+        with running(stream) as receiver:
+            wait_until(lambda: len(receiver.offsets) == 9, what="all messages")
+            held = receiver.held
+            assert (held.unacked, held.unacked_bytes, held.oldest_unacked) == (0, 0, None)
+
     def test_wait_for_a_commit_while_half_of_the_memory_is_used(self) -> None:
         stream = Stream(*range(12), window=3)
         with running(stream, maxBufferedBytes=str(6 * BYTES)) as receiver:
