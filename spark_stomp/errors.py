@@ -332,7 +332,7 @@ class OffsetError(DeliveryError):
 
 
 class RangeUnavailable(DeliveryError):
-    """A requested range was already committed and freed, or its receiver never had it."""
+    """A requested range is committed already, or its log never had it."""
 
     code = "STOMP_RANGE_UNAVAILABLE"
 

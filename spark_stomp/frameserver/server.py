@@ -67,7 +67,7 @@ def _key_pair(options: SourceOptions, host: str) -> KeyPair | None:
 def _problem(host: str, port: int, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return (
-            f"frameServerPort = {port} is in use on {host}, by another program or stream. Streams that are "
+            f"frameServerPort = {port} is in use on {host}, by another program or query. Sources that are "
             "read at the same time need different ports. Without frameServerPort each takes a free one"
         )
     return (

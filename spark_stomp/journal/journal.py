@@ -21,7 +21,7 @@ from spark_stomp.files.locations import resolve, without_credentials
 from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
 from spark_stomp.journal.frames import FrameObjects
 from spark_stomp.journal.names import FOLDERS, FRAMES, STATES, FramesName, StateName, Writer
-from spark_stomp.journal.opening import Fence, Found, look, refuse_old_form
+from spark_stomp.journal.opening import Found, WriterFence, look, refuse_old_form
 from spark_stomp.journal.state import State
 from spark_stomp.journal.store import NoRoom, Objects, open_store
 from spark_stomp.logs import get_log
@@ -87,7 +87,7 @@ class Journal:
         try:
             refuse_old_form(store)
             store.prepare(FOLDERS)
-            self._fence = Fence(store)
+            self._fence = WriterFence(store)
             listing, found = look(
                 store, self._fence, self._frames, settings.max_remembered, tolerant=settings.tolerant
             )

@@ -36,7 +36,7 @@ from spark_stomp.journal.store import Objects
 _ATTEMPTS: Final = 5
 
 
-class Fence:
+class WriterFence:
     """The marker of a writer, which the constructor puts, and the check for newer writers."""
 
     def __init__(self, store: Objects) -> None:
@@ -112,7 +112,7 @@ class Found:
 
 
 def look(
-    store: Objects, fence: Fence, frames: FrameObjects, max_remembered: int, *, tolerant: bool
+    store: Objects, fence: WriterFence, frames: FrameObjects, max_remembered: int, *, tolerant: bool
 ) -> tuple[Listing, Found]:
     """List and read the journal, and check that no newer writer came meanwhile.
 

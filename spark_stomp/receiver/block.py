@@ -82,7 +82,7 @@ class Block:
         """Whether Spark has committed all that came with it, or will get it anew."""
         part: Block | None = self
         while part is not None:
-            if not part.dropped and (part.log is None or part.batch.end > part.log.released):
+            if not part.dropped and (part.log is None or part.batch.end > part.log.committed):
                 return False
             part = part.rest
         return True

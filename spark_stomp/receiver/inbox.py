@@ -1,8 +1,8 @@
 """The inbox of a receiver: what it has received and nobody was told.
 
-Nothing here has a number. When the log takes messages, they leave the inbox as blocks and get their numbers.
-The inbox still counts their bytes, until the data is not needed any more, so that a receiver reads only as
-much as there is room for.
+What waits here has no number. When the log takes messages, they get their numbers and wait here no more. The
+inbox still lists their blocks, to count their bytes until the data is not needed any more: a receiver reads
+only as much as there is room for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Inbox:
     Attributes:
         pending: how many messages wait here.
         received: how many messages were received that give a row.
-        committed: how many of these may be ACKed.
+        ackable: how many of these may be ACKed.
         memory_bytes: how many bytes of raw frames are in memory, here and in the log.
     """
 
@@ -34,7 +34,7 @@ class Inbox:
         # Numbered blocks in the order of their numbers: those with data in memory, and those without.
         self._loaded: dict[Block, None] = {}
         self._bare: dict[Block, None] = {}
-        self.pending = self.received = self.committed = self.memory_bytes = 0
+        self.pending = self.received = self.ackable = self.memory_bytes = 0
         self._came = self._came_bytes = 0
 
     @property

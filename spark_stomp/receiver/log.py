@@ -8,10 +8,10 @@ Invariants (contract 2 and 3):
 
 - A number names one message as long as the log lives. Blocks are added in the order of their numbers, and
   are never dropped.
-- ``released <= ackable <= end``: Spark has committed what is below the first, and what is below the second
+- ``committed <= ackable <= end``: Spark has committed what is below the first, and what is below the second
   may be ACKed. With ``ackAfter=journal`` what was planned is read again after its ACKs went out.
-- Without a journal, the frames [released, end) can be read any number of times, with the same bytes. Reading
-  a released frame is an error, never "no rows".
+- Without a journal, the frames [committed, end) can be read any number of times, with the same bytes. Reading
+  a committed frame is an error, never "no rows".
 - A block is held until all of it may be ACKed and these ACKs are confirmed. If its connection is gone, its
   keys are remembered instead: the broker redelivers it.
 
@@ -45,7 +45,7 @@ class Log:
     Attributes:
         end: the number that comes next.
         ackable: messages below this number may be ACKed.
-        released: messages below this number are committed.
+        committed: Spark has committed the messages below this number.
     """
 
     def __init__(self, index: DedupIndex, name: str = "", first: int = 0) -> None:
@@ -57,7 +57,7 @@ class Log:
 
     def begin_at(self, first: int) -> None:
         """The first message will have the number ``first``. Call this before anything is added."""
-        self.end = self.ackable = self.released = first
+        self.end = self.ackable = self.committed = first
 
     # --- blocks come
 
@@ -105,10 +105,10 @@ class Log:
             yield batch.part(low, high)
 
     def _require_readable(self, low: int, high: int) -> None:
-        if low < self.released or high > self.end or low > high:
+        if low < self.committed or high > self.end or low > high:
             raise RangeUnavailable(
-                f"frames [{low}, {high}) were asked for, but only [{self.released}, {self.end}) are held: "
-                "earlier frames were committed and freed"
+                f"frames [{low}, {high}) were asked for, but only [{self.committed}, {self.end}) "
+                "can be read: earlier frames are committed"
             )
 
     def held(self, low: int, high: int) -> list[tuple[int, int]]:
@@ -146,10 +146,10 @@ class Log:
         """Spark has committed everything below ``upto``. False if that was known already."""
         with self.index.lock:
             upto = min(upto, self.end)
-            if upto <= self.released:
+            if upto <= self.committed:
                 return False
             with self._lock:
-                self.released = upto
+                self.committed = upto
             self.permit_acks(upto)
             return True
 
@@ -165,7 +165,7 @@ class Log:
             for block in blocks:
                 count = block.permit_acks(before, upto)
                 if block.inbox is not None:
-                    block.inbox.committed += count
+                    block.inbox.ackable += count
                 if block.may_be_acked and not block.handles:
                     self.free(block, confirmed=block.queue is not None)
 

@@ -65,7 +65,7 @@ class BoundedReader:
         self._changed = changed
         self._last_read = 0  # bytes
         self._since: float | None = None
-        self._committed = 0
+        self._ackable = 0
         self._warned_at: float | None = None
         self._resting = False
         self._rested = 0.0
@@ -85,14 +85,14 @@ class BoundedReader:
         """
         # A commit may have made room. Until the receiver's thread has looked whether it did, the receiver
         # does not count as paused.
-        return self._since if self._deliveries.inbox.committed == self._committed else None
+        return self._since if self._deliveries.inbox.ackable == self._ackable else None
 
     def poll(self, connection: Connection, timeout: float) -> list[Event]:
         """One round of the connection: send, and read as much as there is room for.
 
         Returns the events that came. Without room nothing is read, but ACKs and heart-beats are sent.
         """
-        self._committed = self._deliveries.inbox.committed
+        self._ackable = self._deliveries.inbox.ackable
         if self._deliveries.room() <= 0 and not (connection.ended or self._stopping.is_set()):
             self._pause()
             return self._rest(connection, timeout)
@@ -109,7 +109,7 @@ class BoundedReader:
         No message is read more than this one wait later, because each read takes all that has come.
         """
         inbox = self._deliveries.inbox
-        if 0 < self._last_read < _SMALL_READ and inbox.received - inbox.committed > _MANY_WAIT:
+        if 0 < self._last_read < _SMALL_READ and inbox.received - inbox.ackable > _MANY_WAIT:
             time.sleep(_GATHER)
 
     def _rest(self, connection: Connection, timeout: float) -> list[Event]:

@@ -151,7 +151,7 @@ class Receiver:
             pending=inbox.pending,
             received=inbox.received,
             acked=deliveries.acked,
-            committed=inbox.committed,
+            committed=inbox.ackable,
             last_active=self._reader.active_at(self._last_active),
             window_full=self._is_full(),
             failure=self.failure,

@@ -14,7 +14,7 @@ from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.logs import get_log
 from spark_stomp.receiver import Deliveries, Log, ReceiverStatus
-from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, Offset, Position, Range, Sizes
+from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, Sizes
 from spark_stomp.source.planning import Available
 from spark_stomp.status.source import Rows
 
@@ -61,17 +61,20 @@ class Backlog:
         """What a batch that begins at ``start`` can take."""
         raise NotImplementedError
 
-    def tell(self, start: Offset, choose: Callable[[], Shares]) -> Offset | None:
+    def choose_end(self, start: Offset, choose: Callable[[], Shares]) -> Offset | None:
         """The end of a batch that begins at ``start`` and takes what ``choose`` says. It is kept from now on.
 
         None if that is not there any more: then look again.
         """
-        positions = {name: at for name, at in self.with_bases(start) if name in {JOURNAL, *self.logs}}
-        for name, count in choose().items():
+        return self._end(start, choose())
+
+    def _end(self, start: Offset, shares: Shares) -> Offset:
+        ends = {name: end for name, end in self.with_bases(start) if name in {JOURNAL, *self.logs}}
+        for name, count in shares.items():
             if count:
                 base = 0 if self.read_upto(name, start) is not None else self.base(name)
-                positions[name] = Position(self.logs[name].id, self.begin_of(name, start) + count, base)
-        return Offset(positions)
+                ends[name] = LogEnd(self.logs[name].id, self.begin_of(name, start) + count, base)
+        return Offset(ends)
 
     def base(self, name: str) -> int:
         """Where reading of a log begins if the checkpoint does not name it."""
@@ -79,8 +82,8 @@ class Backlog:
 
     def read_upto(self, name: str, start: Offset) -> int | None:
         """How far ``start`` has read a log; None if it does not name that log."""
-        position = start.get(name)
-        return None if position is None or position.id != self.logs[name].id else position.next
+        end = start.get(name)
+        return None if end is None or end.id != self.logs[name].id else end.next
 
     def begin_of(self, name: str, start: Offset) -> int:
         """The number with which a batch begins in a log."""
@@ -98,7 +101,7 @@ class Backlog:
         """The end of everything received so far, as it will be if no connection breaks."""
         waiting = sum(one.inbox.pending for one in self._receivers.values())
         ends = {name: (one.id, one.end + waiting) for name, one in self.logs.items()}
-        return Offset({name: Position(one, end) for name, (one, end) in ends.items() if end})
+        return Offset({name: LogEnd(one, end) for name, (one, end) in ends.items() if end})
 
     # --- a batch is read, and committed
 
@@ -108,9 +111,9 @@ class Backlog:
         Raises a JournalError if messages after ``start`` should be in a journal and are not. Called before
         anything is received, so that no new message is taken for a lost one.
         """
-        position = start.get(JOURNAL) or planned.get(JOURNAL)
-        if position is not None:
-            self._report_missing_journal(position.id)
+        named = start.get(JOURNAL) or planned.get(JOURNAL)
+        if named is not None:
+            self._report_missing_journal(named.id)
 
     def holds(self, end: Offset) -> bool:
         """Whether everything up to ``end`` is here that can come again."""
@@ -147,13 +150,13 @@ class Backlog:
     def readable(self, wanted: Range) -> list[Range]:
         """The parts of ``wanted``, whose log is here, that have messages.
 
-        Raises RangeUnavailable if some of it was committed and freed (contract 3).
+        Raises RangeUnavailable if some of it is committed (contract 3).
         """
         held = self.logs[wanted.name]
-        if wanted.low < held.released:
+        if wanted.low < held.committed:
             raise RangeUnavailable(
                 f"Spark asks again for messages from {wanted.low} of {wanted.name}, but those below "
-                f"{held.released} were committed and freed"
+                f"{held.committed} are committed"
             )
         return [Range(wanted.name, wanted.id, *part) for part in held.held(wanted.low, wanted.high)]
 
@@ -171,7 +174,7 @@ class Backlog:
     def commit(self, committed: Offset) -> bool:
         """Everything up to ``committed`` is committed. False if that was known already.
 
-        Positions of logs that are not here are ignored.
+        Logs that are not here are ignored.
         """
         ends = [(one, self.read_upto(name, committed)) for name, one in self.logs.items()]
         news = [one.commit(upto) for one, upto in ends if upto is not None]
@@ -187,7 +190,7 @@ class Backlog:
     def rows(self) -> Rows:
         """How many rows of this run are in committed batches, and how many wait for a batch."""
         inboxes = [one.inbox for one in self._receivers.values()]
-        committed = sum(inbox.committed for inbox in inboxes)
+        committed = sum(inbox.ackable for inbox in inboxes)
         return Rows(committed, max(0, sum(inbox.received for inbox in inboxes) - committed))
 
     def start(self) -> None:
@@ -229,15 +232,15 @@ class MemoryBacklog(Backlog):
             for status in statuses
         ]
 
-    def tell(self, start: Offset, choose: Callable[[], Shares]) -> Offset | None:
+    def choose_end(self, start: Offset, choose: Callable[[], Shares]) -> Offset | None:
         with self._log.index.lock:
             shares = choose()
             if MEMORY in shares:
-                return super().tell(start, lambda: shares)
+                return self._end(start, shares)
             gone = any(self._receivers[name].inbox.pending < count for name, count in shares.items())
             # With a limit of bytes, what is gone has no size: then the shares are empty.
             if gone or not any(shares.values()):
                 return None
             for name, count in shares.items():
                 self._receivers[name].number(count)
-            return super().tell(start, lambda: {MEMORY: self._log.end - self.begin_of(MEMORY, start)})
+            return self._end(start, {MEMORY: self._log.end - self.begin_of(MEMORY, start)})

@@ -8,7 +8,7 @@ Goals, the most important first:
 3. A slow file system delays only what needs its answer. A listing of an object store takes seconds, and
    without a network it never ends.
 
-Plan. :class:`CommitEvidence` is pure: calls go in, committed offsets come out. Three calls are evidence:
+Plan. :class:`CommitEvidence` is pure: calls go in, what they prove comes out. Three calls are evidence:
 ``commit(end)``; the ``start`` of ``latestOffset(start, limit)``; and on Spark 4.0 and 4.1, which pass no
 start, a ``latestOffset()`` that follows ``partitions(_, end)``. If ``checkpointLocation`` is set, only the
 commit log there is evidence: under asynchronous progress tracking the calls come before the commit.
@@ -61,13 +61,12 @@ OnCommitted = Callable[[Offset], None]
 
 
 class CommitEvidence:
-    """Collects evidence. Calls ``on_committed`` with each offset that it proves to be committed.
+    """Collects evidence. Methods return the offset that is proved to be committed; None if none is.
 
     ``call_evidence``: whether Spark's calls are evidence; False if ``checkpointLocation`` is set.
     """
 
-    def __init__(self, on_committed: OnCommitted, *, call_evidence: bool) -> None:
-        self._on_committed = on_committed
+    def __init__(self, *, call_evidence: bool) -> None:
         self._call_evidence = call_evidence
         self._planned: list[Offset] = []
         self._uncommitted_plan: Offset | None = None
@@ -86,37 +85,32 @@ class CommitEvidence:
         """
         self._uncommitted_plan = end
 
-    def commit_called(self, end: Offset) -> None:
+    def commit_called(self, end: Offset) -> Offset | None:
         """``commit(end)`` was called: the batch up to ``end`` is committed."""
-        if self._call_evidence:
-            self._committed(end)
+        return self.committed(end) if self._call_evidence else None
 
-    def latest_offset_called(self, start: Offset | None) -> None:
+    def latest_offset_called(self, start: Offset | None) -> Offset | None:
         """``latestOffset(start, limit)`` was called; ``start`` is None on Spark 4.0 and 4.1.
 
         ``start`` is committed. If it is None, the last planned batch is: Spark asks for the next offset only
         after that batch is in the commit log.
         """
         if not self._call_evidence:
-            return
+            return None
         if start is not None:
-            self._committed(start)
-        elif self._uncommitted_plan is not None:
-            self._committed(self._uncommitted_plan)
-
-    def checkpoint_committed(self, end: Offset) -> None:
-        """The checkpoint has ``commits/N``, and ``offsets/N`` holds ``end``: ``end`` is committed."""
-        self._committed(end)
+            return self.committed(start)
+        return None if self._uncommitted_plan is None else self.committed(self._uncommitted_plan)
 
     def unproved(self) -> list[Offset]:
         """The ends that were planned and are not proved to be committed, oldest first."""
         return list(self._planned)
 
-    def _committed(self, end: Offset) -> None:
+    def committed(self, end: Offset) -> Offset:
+        """``end`` is committed, by a call or because the checkpoint has ``commits/N``; returns ``end``."""
         self._uncommitted_plan = None
         if end in self._planned:
             del self._planned[: self._planned.index(end) + 1]
-        self._on_committed(end)
+        return end
 
 
 class CommitWatch:
@@ -239,8 +233,7 @@ class Committer:
         self._acks_wait = acks_wait
         self._checkpoint = checkpoint
         self._on_committed = on_committed
-        self._proved: list[Offset] = []
-        self._evidence = CommitEvidence(self._proved.append, call_evidence=checkpoint is None)
+        self._evidence = CommitEvidence(call_evidence=checkpoint is None)
         # Protects the evidence: Spark's thread, the watcher and the status writer use it.
         self._lock = threading.Lock()
         self._found_logged = False
@@ -294,8 +287,8 @@ class Committer:
     def commit_called(self, end: Offset) -> None:
         """``commit(end)`` was called."""
         with self._lock:
-            self._evidence.commit_called(end)
-        self._commit_proved()
+            proved = self._evidence.commit_called(end)
+        self._report(proved)
 
     def latest_offset_called(self, start: Offset | None) -> None:
         """``latestOffset`` was called; ``start`` is None on Spark 4.0 and 4.1.
@@ -304,8 +297,8 @@ class Committer:
         Raises CheckpointUnreadable if the checkpoint does not answer for a minute.
         """
         with self._lock:
-            self._evidence.latest_offset_called(start)
-        self._commit_proved()
+            proved = self._evidence.latest_offset_called(start)
+        self._report(proved)
         checkpoint = self._checkpoint
         if checkpoint is None or not self._unproved():
             return
@@ -321,8 +314,8 @@ class Committer:
         """
         if self._checkpoint is not None and self._checkpoint.last_commit_holds(start):
             with self._lock:
-                self._evidence.checkpoint_committed(start)
-            self._commit_proved()
+                proved = self._evidence.committed(start)
+            self._report(proved)
 
     def fence(self, logs: set[str]) -> None:
         """Bar another reader from ACKing ``logs``, because they are about to be planned as lost."""
@@ -353,14 +346,11 @@ class Committer:
             if self._evidence.unproved():
                 self._warn_once("the query ends, and for its last batch")
 
-    def _commit_proved(self) -> None:
+    def _report(self, proved: Offset | None) -> None:
         # The lock is not held while receivers are woken. So Spark's thread and the watcher may report at the
         # same time. An older end that is reported after a newer one changes nothing.
-        with self._lock:
-            proved = list(self._proved)
-            self._proved.clear()
-        for end in proved:
-            self._on_committed(end)
+        if proved is not None:
+            self._on_committed(proved)
 
     def _unproved(self) -> list[Offset]:
         with self._lock:
@@ -433,9 +423,8 @@ class Committer:
             )
         with self._lock:
             # If the query has ended without waiting for this look, its receivers are gone.
-            if not self._ended:
-                self._evidence.checkpoint_committed(end)
-        self._commit_proved()
+            proved = None if self._ended else self._evidence.committed(end)
+        self._report(proved)
 
     def _raise_or_log(self, error: CheckpointUnreadable) -> None:
         now = time.monotonic()

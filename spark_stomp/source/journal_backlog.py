@@ -111,9 +111,9 @@ class JournalBacklog(Backlog):
 
     def begin(self, start: Offset, planned: Offset) -> None:
         journal = self._journal
-        for position in (start.get(JOURNAL), planned.get(JOURNAL)):
-            if position is not None and position.id != journal.id:
-                self.missing(Range(JOURNAL, position.id, position.next, position.next))
+        for named in (start.get(JOURNAL), planned.get(JOURNAL)):
+            if named is not None and named.id != journal.id:
+                self.missing(Range(JOURNAL, named.id, named.next, named.next))
                 break
         committed = self.read_upto(JOURNAL, start)
         self._rows_from = max(journal.committed, committed or 0)
@@ -187,7 +187,7 @@ class JournalBacklog(Backlog):
     @property
     def rows(self) -> Rows:
         held = self._writer.log
-        committed = max(held.released, self._rows_from)
+        committed = max(held.committed, self._rows_from)
         return Rows(committed - self._rows_from, max(0, held.end - committed) + self._writer.unwritten)
 
     def start(self) -> None:

@@ -8,7 +8,7 @@ Invariants:
 - At a bound, frames wait in the receivers until commits and receipts make room (contract 5).
 - Below the position ``acked`` that the journal has, each message has a confirmed ACK or a durable key. So the
   next run recognises each message that the broker may redeliver, however many wait for Spark.
-- ``keep_from <= log.released <= log.end``: the frames of the last committed batch are kept if there is room.
+- ``keep_from <= log.committed <= log.end``: the frames of the last committed batch are kept if there is room.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class JournalWriter:
     def commit(self, position: int) -> bool:
         """Spark has committed everything below ``position``. False if that was known already."""
         with self._index.lock:
-            before = self.log.released
+            before = self.log.committed
             if not self.log.commit(position):
                 return False
             # The frames of this batch are kept until the next commit if there is room.
@@ -141,7 +141,7 @@ class JournalWriter:
                 if not self.step() and not self._work.wait(_FLUSH_AFTER):
                     self._journal.flush()
                     self._work.wait()
-            self._journal.commit(self.log.released)
+            self._journal.commit(self.log.committed)
             self._journal.flush()
         except StompError as error:
             self._failure = error
@@ -196,7 +196,7 @@ class JournalWriter:
         # Ask this before the trim: a commit or a receipt that comes after the trim makes room only in the
         # next step.
         more_may_go = self._holds_anything()
-        self._trim(self.log.released)
+        self._trim(self.log.committed)
         # If no commit and no receipt can make room, one group is written, however small the bound is.
         return more_may_go and self._lacks_space()
 
@@ -204,7 +204,7 @@ class JournalWriter:
         return self._journal.size + _GROUP_BYTES > self._max_bytes
 
     def _holds_anything(self) -> bool:
-        return self.log.released < self.log.end or self.log.first_held is not None
+        return self.log.committed < self.log.end or self.log.first_held is not None
 
     def _trim(self, upto: int, least: int = 1) -> None:
         """Delete committed frames below ``upto``, if their ACKs are confirmed or their keys are durable.
@@ -215,7 +215,7 @@ class JournalWriter:
             held, awaits_acks = self.log.first_held, self._index.awaits_acks
         acked = self.log.end if held is None else held
         # Commits come while frames are gathered, too. The journal deletes only what it knows to be committed.
-        self._journal.commit(self.log.released, acked)
+        self._journal.commit(self.log.committed, acked)
         upto = min(upto, acked)
         trims = self._journal.can_trim(upto, least)
         if awaits_acks or trims:

@@ -40,7 +40,7 @@ _VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LogEnd:
     """How far one log was read: the messages below ``next`` of the log ``id``.
 
     ``base`` is where reading began, if the start of the batch does not name the log.
@@ -53,12 +53,12 @@ class Position:
 
 @dataclass(frozen=True)
 class Offset:
-    """Positions by the names of logs.
+    """Where reading ends in each log, by the names of logs.
 
     ``Offset.from_dict(o.to_dict())`` equals ``o``, and gives the same JSON text.
     """
 
-    positions: Mapping[str, Position] = field(default_factory=dict)
+    ends: Mapping[str, LogEnd] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, raw: object) -> Offset:
@@ -71,38 +71,37 @@ class Offset:
                 f"{_VERSION}. Use the release that wrote the checkpoint, or start with a new one"
             )
         try:
-            return cls({str(name): _position(entry) for name, entry in raw["logs"].items()})
+            return cls({str(name): _log_end(entry) for name, entry in raw["logs"].items()})
         except (KeyError, TypeError, AttributeError) as error:
             raise OffsetError(f"the checkpoint's offset is damaged: {raw!r}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """The offset as a dict for JSON, with sorted keys, because Spark compares offsets as text."""
-        return {"logs": {name: _entry(position) for name, position in self}, "version": _VERSION}
+        return {"logs": {name: _entry(end) for name, end in self}, "version": _VERSION}
 
     def to_json(self) -> str:
         """The text of the offset, as Spark's Python runner writes it into the offset log."""
         return json.dumps(self.to_dict())
 
-    def __iter__(self) -> Iterator[tuple[str, Position]]:
-        return iter(sorted(self.positions.items()))
+    def __iter__(self) -> Iterator[tuple[str, LogEnd]]:
+        return iter(sorted(self.ends.items()))
 
-    def get(self, name: str) -> Position | None:
-        return self.positions.get(name)
+    def get(self, name: str) -> LogEnd | None:
+        return self.ends.get(name)
 
 
-def _position(entry: Any) -> Position:
-    position = Position(entry["id"], entry["next"], entry.get("base", 0))
-    numbers = position.next, position.base
-    if not isinstance(position.id, str) or not all(isinstance(one, int) for one in numbers):
+def _log_end(entry: Any) -> LogEnd:
+    end = LogEnd(entry["id"], entry["next"], entry.get("base", 0))
+    if not isinstance(end.id, str) or not all(isinstance(one, int) for one in (end.next, end.base)):
         raise TypeError("id is a string, next and base are counts")
-    if not 0 <= position.base <= position.next:
+    if not 0 <= end.base <= end.next:
         raise TypeError("base is a count up to next")
-    return position
+    return end
 
 
-def _entry(position: Position) -> dict[str, Any]:
-    base = {"base": position.base} if position.base else {}
-    return base | {"id": position.id, "next": position.next}
+def _entry(end: LogEnd) -> dict[str, Any]:
+    base = {"base": end.base} if end.base else {}
+    return base | {"id": end.id, "next": end.next}
 
 
 INITIAL = Offset()
@@ -135,11 +134,11 @@ def plan(start: Offset, end: Offset) -> list[Range]:
     after ``start`` was offered to Spark. This does not check whether a range can still be read.
     """
     ranges = []
-    for name, position in end:
+    for name, upto in end:
         before = start.get(name)
-        low = before.next if before is not None and before.id == position.id else position.base
-        if position.next > low:
-            ranges.append(Range(name, position.id, low, position.next))
+        low = before.next if before is not None and before.id == upto.id else upto.base
+        if upto.next > low:
+            ranges.append(Range(name, upto.id, low, upto.next))
     return ranges
 
 

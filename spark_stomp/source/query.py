@@ -289,7 +289,7 @@ class QueryRuntime:
             shares.update(shares_of(situation.available, limits))
             return shares
 
-        end = self._backlog.tell(start, choose)
+        end = self._backlog.choose_end(start, choose)
         if end is not None:
             self._more_waiting = leaves_more(mode, situation, shares)
             self._log_what_is_left(mode, situation, only=only)

@@ -15,7 +15,7 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.receiver import Log, ReceiverStatus, StreamDeliveries, begin_of, stream_ends
 from spark_stomp.source.backlog import Backlog
-from spark_stomp.source.offsets import STREAM, Offset, Position
+from spark_stomp.source.offsets import STREAM, LogEnd, Offset
 from spark_stomp.source.planning import Available
 from spark_stomp.transport.retry import Retry, may_recover
 
@@ -81,11 +81,11 @@ class StreamBacklog(Backlog):
         A restart before the first message must begin there too.
         """
         found = {
-            name: Position(held.log.id, held.base, held.base)
+            name: LogEnd(held.log.id, held.base, held.base)
             for name, held in self._streams.items()
             if held.begin == "latest" and held.base is not None and start.get(name) is None
         }
-        return Offset({**start.positions, **found}) if found else start
+        return Offset({**start.ends, **found}) if found else start
 
     def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
         return [
@@ -116,7 +116,7 @@ class StreamBacklog(Backlog):
 
     def received(self) -> Offset:
         ends = {name: (held.log.id, held.next) for name, held in self._streams.items()}
-        return Offset({name: Position(one, end) for name, (one, end) in ends.items() if end is not None})
+        return Offset({name: LogEnd(one, end) for name, (one, end) in ends.items() if end is not None})
 
     def holds(self, end: Offset) -> bool:
         upto = {name: self.read_upto(name, end) or 0 for name in self._streams}

@@ -49,7 +49,7 @@ class One:
 
     @property
     def committed(self) -> int:
-        return self.deliveries.inbox.committed
+        return self.deliveries.inbox.ackable
 
     def commit(self, *, decode: bool) -> int:
         """Commit all that it holds; how many rows were made of it."""
@@ -57,7 +57,7 @@ class One:
         with self.deliveries.lock:
             self.deliveries.number(self.deliveries.inbox.pending)
         if decode:
-            for batch in joined(self.log.batches(self.log.released, self.log.end)):
+            for batch in joined(self.log.batches(self.log.committed, self.log.end)):
                 rows += decode_frames(batch, _COLUMNS, _RULES).num_rows
         if self.log.commit(self.log.end):
             self.receiver.wake()

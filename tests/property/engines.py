@@ -77,7 +77,7 @@ class MemoryEngine:
         limits = BatchLimits(max_messages=most)
         if not any(shares_of(seen, limits).values()):
             return start
-        return self.backlog.tell(start, lambda: shares_of(seen, limits))
+        return self.backlog.choose_end(start, lambda: shares_of(seen, limits))
 
     def read(self, start: Offset, end: Offset) -> list[bytes]:
         held = [part for part in plan(start, end) if part.id in self.backlog.ids]
@@ -159,7 +159,7 @@ class JournalEngine(MemoryEngine):
 def _status(one: Deliveries) -> ReceiverStatus:
     inbox = one.inbox
     return ReceiverStatus(
-        inbox.name, True, inbox.pending, inbox.received, inbox.committed, one.acked, 0.0, False, None
+        inbox.name, True, inbox.pending, inbox.received, inbox.ackable, one.acked, 0.0, False, None
     )
 
 

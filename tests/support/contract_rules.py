@@ -11,9 +11,10 @@ _TEXT = """
 1.1 receiver.deliveries:Deliveries.receive | self._queue.came(len(acks), held.size, received_at)
     -> self._queue.came(len(acks), held.size, received_at); self._queue.push(held, 0, len(acks))
     integration/receiver/test_receiver.py::test_exactly_what_is_committed_is_acked
-1.2 source.commits:CommitEvidence.latest_offset_called | self._uncommitted_plan is not None -> False
+1.2 source.commits:CommitEvidence.latest_offset_called | self._uncommitted_plan is None -> True
     integration/spark/test_stream_reader.py::test_40_latest_offset_after_partitions_is_the_evidence
-1.3 source.commits:CommitEvidence.planned | self._uncommitted_plan = end -> self._committed(end)
+1.3 source.commits:Committer.planned | self._evidence.planned(end)
+    -> self._evidence.planned(end); self._on_committed(end)
     unit/source/test_commits.py::TestCalls::test_planning_alone_proves_nothing
 1.3 source.query:QueryRuntime._stop | self._committer.stop(_LAST_LOOK)
     -> self._receivers.commit(self.received())
@@ -33,17 +34,17 @@ _TEXT = """
 1.10 receiver.ack_queue:AckQueue.take | self._groups.append(_Group(acks)) ->
     unit/receiver/test_ack_queue.py::test_confirmed_grows_with_receipts_only
 # 2. A range never changes
-2.1 receiver.log:Log.add | self.end = first + len(block) -> self.end = self.released = first + len(block)
+2.1 receiver.log:Log.add | self.end = first + len(block) -> self.end = self.committed = first + len(block)
     unit/receiver/test_log.py::TestLog::test_every_range_gives_exactly_its_frames
 2.2 receiver.log:new_id | secrets.token_hex(8) -> "0"
     integration/receiver/test_receiver.py::test_each_log_has_its_own_id
-2.3 source.backlog:MemoryBacklog.tell | self._receivers[name].number(count) -> pass
+2.3 source.backlog:MemoryBacklog.choose_end | self._receivers[name].number(count) -> pass
     unit/source/test_backlog.py::test_what_was_told_stays_if_its_connection_breaks
 2.4 receiver.inbox:Inbox.drop | block.pinned -> True
     unit/receiver/test_deliveries.py::test_what_was_told_stays_and_the_rest_is_dropped
 2.4 receiver.deliveries:Deliveries.disconnected | redelivers -> True
     unit/receiver/test_deliveries.py::test_where_nothing_comes_again_everything_stays
-2.5 source.backlog:MemoryBacklog.tell |
+2.5 source.backlog:MemoryBacklog.choose_end |
     any((self._receivers[name].inbox.pending < count for name, count in shares.items())) -> False
     unit/source/test_backlog.py::test_what_broke_between_look_and_tell_is_looked_at_again
 2.6 receiver.block:Block.attach | self.pinned = True ->
@@ -60,7 +61,7 @@ _TEXT = """
     integration/spark/test_stream_reader.py::test_40_after_a_restart_partitions_of_the_last_end_prove_nothing
 3.3 frameserver.client:fetch | expected != ticket.high -> False
     integration/frameserver/test_server.py::test_less_than_the_whole_range_fails_the_task
-3.4 source.backlog:Backlog.readable | wanted.low < held.released -> False
+3.4 source.backlog:Backlog.readable | wanted.low < held.committed -> False
     integration/spark/test_stream_reader.py::test_a_range_can_be_read_again_until_it_is_committed
 # 4. ACK only on the connection that delivered the message
 4.1 receiver.deliveries:Deliveries.connected | self._queue = AckQueue()
@@ -97,7 +98,7 @@ _TEXT = """
 4.11 receiver.receiver:Receiver._error_of | self._refused_acks < _MOST_REFUSED_ACKS -> True
     integration/receiver/test_hostile_messages.py::TestRefusedAcks::test_three_in_a_row_fail_the_query_and_name_the_message
 # 5. Never wait for what cannot come
-5.1 source.commits:Committer.latest_offset_called | self._evidence.latest_offset_called(start) -> pass
+5.1 source.commits:Committer.latest_offset_called | self._evidence.latest_offset_called(start) -> None
     integration/spark/test_stream_reader.py::test_42_start_of_latest_offset_is_the_evidence
 5.2 source.planning:is_ready | any(receiver.full and receiver.new for receiver in available) -> False
     unit/source/test_planning.py::TestIsReady::test_a_full_window_ends_the_wait_since_no_more_can_come
@@ -135,8 +136,8 @@ _TEXT = """
 6.3 spark.stream_reader:StompStreamReader.latestOffset |
     start if start is not None and end == begin else end.to_dict() -> end.to_dict()
     integration/spark/test_stream_reader.py::test_with_nothing_new_the_last_end_comes_back_byte_for_byte
-6.4 source.offsets:_entry | base | {'id': position.id, 'next': position.next}
-    -> {'next': position.next, 'id': position.id} | base
+6.4 source.offsets:_entry | base | {'id': end.id, 'next': end.next}
+    -> {'next': end.next, 'id': end.id} | base
     unit/source/test_offsets.py::test_the_text_of_this_format_never_changes
 # 7. Fail loudly
 7.1 source.query:QueryRuntime._raise_failure | raise failure -> return

@@ -42,7 +42,7 @@ J.5 source.journal_writer:JournalWriter._write | self._ack_when_durable -> True
     property/test_log.py::TestInMemory
 2.3 receiver.inbox:Inbox.take | self._waiting.popleft() -> self._waiting.pop()
     property/test_log.py::TestInMemory
-2.5 source.backlog:MemoryBacklog.tell |
+2.5 source.backlog:MemoryBacklog.choose_end |
     any((self._receivers[name].inbox.pending < count for name, count in shares.items())) -> False
     property/test_log.py::TestInMemory
 J.2 source.journal_backlog:JournalBacklog.read | self._journal.batches(ticket.low, ticket.high)

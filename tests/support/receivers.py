@@ -22,8 +22,8 @@ class Frames:
         return self._log.end + self._inbox.pending
 
     @property
-    def released(self) -> int:
-        return self._log.released
+    def committed(self) -> int:
+        return self._log.committed
 
     @property
     def memory_bytes(self) -> int:

@@ -90,7 +90,7 @@ def test_a_batch_is_read_once_all_its_tickets_are_read_to_their_end(serving: Ser
 @pytest.mark.rule("3.4")
 def test_a_freed_range_is_an_error_and_not_empty(serving: Serving) -> None:
     serving.log.commit(10)
-    with pytest.raises(FrameServerError, match=r"STOMP_RANGE_UNAVAILABLE.*committed and freed"):
+    with pytest.raises(FrameServerError, match=r"STOMP_RANGE_UNAVAILABLE.*are committed"):
         list(fetch(serving.server.address, RangeTicket("e", 5, 12)))
 
 

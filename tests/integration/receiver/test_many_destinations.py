@@ -27,7 +27,7 @@ EACH = 10
 def bodies(receiver: LoneReceiver) -> Counter[str]:
     """How often each body is held."""
     found: Counter[str] = Counter()
-    for batch in receiver.frames.batches(receiver.frames.released, receiver.frames.received):
+    for batch in receiver.frames.batches(receiver.frames.committed, receiver.frames.received):
         data = bytes(batch.data)
         frames = [data[begin:end] for begin, end in pairwise((0, *map(int, batch.ends)))]
         found.update(frame.partition(b"\n\n")[2].rstrip(b"\0").decode() for frame in frames)

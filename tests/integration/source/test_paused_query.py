@@ -114,13 +114,13 @@ class TestWithAJournal:
         looked = threading.Event()
 
         def late(deliveries: Deliveries) -> int:
-            if deliveries.inbox.committed:
+            if deliveries.inbox.ackable:
                 looked.wait(5.0)
             return room(deliveries)
 
         def look(writer: JournalWriter) -> bool:
             done = step(writer)
-            if writer.log.released and writer.full:
+            if writer.log.committed and writer.full:
                 looked.set()
             return done
 

@@ -155,7 +155,7 @@ class TestLog:
 
     def test_a_commit_is_news_once_and_counts_only_what_came(self, log: Log) -> None:
         assert [log.commit(upto) for upto in (3, 3, 2, 99, 99)] == [True, False, False, True, False]
-        assert log.released == 15
+        assert log.committed == 15
 
     def test_numbers_that_were_never_messages(self) -> None:
         """Of a stream, or lost by a journal."""
@@ -175,11 +175,11 @@ class TestLog:
     def test_what_may_be_acked_is_not_committed(self, log: Log) -> None:
         """With ackAfter=journal what was planned is read again after its ACKs went out."""
         log.permit_acks(6)
-        assert (log.ackable, log.released) == (6, 0)
+        assert (log.ackable, log.committed) == (6, 0)
         log.commit(3)
-        assert (log.ackable, log.released) == (6, 3)
+        assert (log.ackable, log.committed) == (6, 3)
         log.commit(9)
-        assert (log.ackable, log.released) == (9, 9)
+        assert (log.ackable, log.committed) == (9, 9)
 
     def test_data_that_is_removed_leaves_the_keys(self) -> None:
         made, log, ids = Inbox(1 << 20), Log(DedupIndex()), [b"0", b"1", None]

@@ -14,7 +14,7 @@ from spark_stomp.frameserver import RangeTicket
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
 from spark_stomp.source.backlog import MemoryBacklog
-from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, Offset, Position, Range, plan
+from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan
 from spark_stomp.source.planning import Available, BatchLimits, rotated, shares_of
 
 
@@ -49,7 +49,7 @@ class Query:
     def available(self, start: Offset) -> list[Available]:
         inboxes = [one.inbox for one in self.receivers.values()]
         statuses = [
-            ReceiverStatus(one.name, True, one.pending, one.received, one.committed, 0, 0.0, False, None)
+            ReceiverStatus(one.name, True, one.pending, one.received, one.ackable, 0, 0.0, False, None)
             for one in inboxes
         ]
         return self.backlog.available(start, statuses)
@@ -60,7 +60,7 @@ class Query:
         """As a query does; ``between`` happens after the look and before the end is told."""
         available = rotated(self.available(start), turn)
         between()
-        return self.backlog.tell(start, lambda: shares_of(available, limits))
+        return self.backlog.choose_end(start, lambda: shares_of(available, limits))
 
     def told(self, start: Offset, turn: int = 0, **limits: int) -> Offset:
         end = self.tell(start, BatchLimits(**limits), turn=turn)
@@ -81,7 +81,7 @@ class Query:
         return [one[len(b"MESSAGE\n\n") : -1].decode() for one in frames]
 
     def at(self, number: int) -> Offset:
-        return Offset({MEMORY: Position(self.log.id, number)})
+        return Offset({MEMORY: LogEnd(self.log.id, number)})
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ class TestAskedAgainFromBefore:
 
     def test_and_from_the_offset_of_an_earlier_run(self, query: Query) -> None:
         query.receive("a", "1")
-        before = Offset({MEMORY: Position("of an earlier run", 900)})
+        before = Offset({MEMORY: LogEnd("of an earlier run", 900)})
         end = query.told(before)
         assert end == query.told(before) == query.at(1)
         assert query.read(before, end) == ["1"]
@@ -225,7 +225,7 @@ def test_the_messages_of_a_receiver_follow_one_another_in_a_batch() -> None:
             four.receive(at, *names)
             one.receive("a", *names)
     end = four.told(INITIAL)
-    assert end.get(MEMORY) == Position(four.log.id, 1_200)
+    assert end.get(MEMORY) == LogEnd(four.log.id, 1_200)
     assert len(four.batches(INITIAL, end)) == 200
     assert [batch.receiver for batch in joined(four.batches(INITIAL, end))] == [*"abcd"]
     assert len(list(joined(one.batches(INITIAL, one.told(INITIAL))))) == 1
@@ -250,15 +250,15 @@ class TestCommits:
         assert query.backlog.commit(end)
         assert not query.backlog.commit(end)
         (whole,) = plan(INITIAL, end)
-        with pytest.raises(RangeUnavailable, match="committed and freed"):
+        with pytest.raises(RangeUnavailable, match="are committed"):
             query.backlog.readable(whole)
 
     def test_of_another_log_free_nothing(self, query: Query) -> None:
         query.receive("a", "1")
         query.told(INITIAL)
-        other = Offset({MEMORY: Position("other", 1), JOURNAL: Position(query.log.id, 1)})
+        other = Offset({MEMORY: LogEnd("other", 1), JOURNAL: LogEnd(query.log.id, 1)})
         assert not query.backlog.commit(other)
-        assert query.log.released == 0
+        assert query.log.committed == 0
 
     def test_rows_that_wait_are_counted(self, query: Query) -> None:
         query.receive("a", "1", "2")
@@ -284,7 +284,7 @@ class TestWhatIsMissing:
             query.backlog.missing(Range(JOURNAL, "j", 0, 9))
         for start, planned in ((JOURNAL, MEMORY), (MEMORY, JOURNAL)):
             with pytest.raises(JournalMissing):
-                query.backlog.begin(Offset({start: Position("j", 9)}), Offset({planned: Position("j", 9)}))
+                query.backlog.begin(Offset({start: LogEnd("j", 9)}), Offset({planned: LogEnd("j", 9)}))
 
     @pytest.mark.rule("R.6")
     def test_of_a_stream(self, query: Query) -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable
 from spark_stomp.source.checkpoint import Checkpoint
-from spark_stomp.source.offsets import MEMORY, Offset, Position
+from spark_stomp.source.offsets import MEMORY, LogEnd, Offset
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 
 
 def at(number: int) -> Offset:
-    return Offset({MEMORY: Position("e", number)})
+    return Offset({MEMORY: LogEnd("e", number)})
 
 
 class Log:
@@ -73,7 +73,7 @@ def test_our_offset_is_found_as_a_string_in_json(log: Log) -> None:
 @pytest.mark.rule("1.4")
 def test_another_querys_commits_prove_nothing(log: Log) -> None:
     checkpoint = Checkpoint(str(log.root))
-    log.plan(0, Offset({MEMORY: Position("other", 5)}).to_json())
+    log.plan(0, Offset({MEMORY: LogEnd("other", 5)}).to_json())
     log.commit(0)
     assert committed(checkpoint, at(5)) is None
     assert not checkpoint.holds(at(5))

@@ -11,79 +11,82 @@ import pytest
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.source.commits import CommitEvidence, Committer
-from spark_stomp.source.offsets import MEMORY, Offset, Position
+from spark_stomp.source.offsets import MEMORY, LogEnd, Offset
 
 
 def at(number: int) -> Offset:
-    return Offset({MEMORY: Position("e", number)})
+    return Offset({MEMORY: LogEnd("e", number)})
 
 
-class Acks:
-    """Collects what the evidence says is committed."""
+class NoFrameServer:
+    """Nobody has read anything."""
 
-    def __init__(self, *, call_evidence: bool = True) -> None:
-        self.committed: list[Offset] = []
-        self.evidence = CommitEvidence(self.committed.append, call_evidence=call_evidence)
+    read_at = None
+
+    def expect(self, tickets: list[object]) -> None:
+        pass
+
+
+@pytest.fixture
+def evidence() -> CommitEvidence:
+    return CommitEvidence(call_evidence=True)
 
 
 class TestCalls:
     @pytest.mark.rule("1.3")
     def test_planning_alone_proves_nothing(self) -> None:
-        acks = Acks()
-        acks.evidence.planned(at(5))
-        assert acks.committed == []
-        assert acks.evidence.unproved() == [at(5)]
+        committed: list[Offset] = []
+        committer = Committer(committed.append, frozenset(), cast("Any", NoFrameServer()), None)
+        committer.planned(at(5), [])
+        assert committed == []
+        committer.commit_called(at(5))
+        assert committed == [at(5)]
 
     @pytest.mark.rule("1.3")
-    def test_an_older_start_does_not_prove_the_newer_plan(self) -> None:
-        acks = Acks()
-        acks.evidence.planned(at(5))
-        acks.evidence.planned(at(9))
-        acks.evidence.latest_offset_called(at(5))
-        assert acks.committed == [at(5)]
-        assert acks.evidence.unproved() == [at(9)]
+    def test_an_older_start_does_not_prove_the_newer_plan(self, evidence: CommitEvidence) -> None:
+        evidence.planned(at(5))
+        evidence.planned(at(9))
+        assert evidence.latest_offset_called(at(5)) == at(5)
+        assert evidence.unproved() == [at(9)]
 
 
 class TestBefore42:
     @pytest.mark.rule("1.3")
-    def test_a_batch_that_is_planned_again_after_these_waits_for_its_own_proof(self) -> None:
-        acks = Acks()
-        acks.evidence.nothing_planned(at(5))
-        acks.evidence.planned(at(5))
-        assert acks.committed == []
-        assert acks.evidence.unproved() == [at(5)]
+    def test_a_batch_that_is_planned_again_after_these_waits_for_its_own_proof(
+        self, evidence: CommitEvidence
+    ) -> None:
+        evidence.nothing_planned(at(5))
+        evidence.planned(at(5))
+        assert evidence.unproved() == [at(5)]
 
     @pytest.mark.rule("1.3")
-    def test_latest_offset_without_partitions_proves_nothing(self) -> None:
-        acks = Acks()
-        acks.evidence.latest_offset_called(None)
-        acks.evidence.latest_offset_called(None)
-        assert acks.committed == []
+    def test_latest_offset_without_partitions_proves_nothing(self, evidence: CommitEvidence) -> None:
+        assert evidence.latest_offset_called(None) is None
+        assert evidence.latest_offset_called(None) is None
 
-    def test_one_plan_is_proved_once(self) -> None:
-        acks = Acks()
-        acks.evidence.planned(at(5))
-        acks.evidence.latest_offset_called(None)
-        acks.evidence.latest_offset_called(None)
-        assert acks.committed == [at(5)]
+    def test_one_plan_is_proved_once(self, evidence: CommitEvidence) -> None:
+        evidence.planned(at(5))
+        assert evidence.latest_offset_called(None) == at(5)
+        assert evidence.latest_offset_called(None) is None
 
 
 class TestCheckpoint:
     @pytest.mark.rule("1.4")
     def test_a_newer_commit_covers_older_plans(self) -> None:
-        acks = Acks(call_evidence=False)
+        evidence = CommitEvidence(call_evidence=False)
         for number in (3, 5, 9):
-            acks.evidence.planned(at(number))
-        acks.evidence.checkpoint_committed(at(5))
-        assert acks.evidence.unproved() == [at(9)]
+            evidence.planned(at(number))
+        assert evidence.commit_called(at(9)) is None
+        assert evidence.committed(at(5)) == at(5)
+        assert evidence.unproved() == [at(9)]
 
 
 @pytest.mark.parametrize("call_evidence", [True, False])
 def test_planning_an_end_twice_counts_once(call_evidence: bool) -> None:
-    acks = Acks(call_evidence=call_evidence)
-    acks.evidence.planned(at(5))
-    acks.evidence.planned(at(5))
-    assert acks.evidence.unproved() == [at(5)]
+    evidence = CommitEvidence(call_evidence=call_evidence)
+    evidence.planned(at(5))
+    evidence.planned(at(5))
+    assert evidence.unproved() == [at(5)]
 
 
 class SlowFrameServer:

@@ -12,12 +12,12 @@ from spark_stomp.errors import OffsetError
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, Log
 from spark_stomp.source.backlog import MemoryBacklog
-from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, Offset, Position, Range, plan
+from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan
 
-OFFSET = Offset({MEMORY: Position("aa", 7)})
-JOURNALED = Offset({JOURNAL: Position("77ab", 5000)})
-STREAMS = Offset({STREAM + "a": Position("90cd", 700), STREAM + "b": Position("e0", 9, 9)})
-FROM_BASE = Offset({JOURNAL: Position("77ab", 5000, 400), MEMORY: Position("aa", 3)})
+OFFSET = Offset({MEMORY: LogEnd("aa", 7)})
+JOURNALED = Offset({JOURNAL: LogEnd("77ab", 5000)})
+STREAMS = Offset({STREAM + "a": LogEnd("90cd", 700), STREAM + "b": LogEnd("e0", 9, 9)})
+FROM_BASE = Offset({JOURNAL: LogEnd("77ab", 5000, 400), MEMORY: LogEnd("aa", 3)})
 
 
 def golden(name: str) -> list[str]:
@@ -33,7 +33,7 @@ def test_round_trip_keeps_value_and_text(offset: Offset) -> None:
 
 
 def test_text_does_not_depend_on_the_order_of_logs() -> None:
-    other = Offset(dict(reversed(list(STREAMS.positions.items()))))
+    other = Offset(dict(reversed(list(STREAMS.ends.items()))))
     assert other.to_json() == STREAMS.to_json()
     assert list(json.loads(STREAMS.to_json())) == ["logs", "version"]
 
@@ -96,12 +96,12 @@ class TestTheNextBatch:
 
     @pytest.mark.rule("6.1")
     def test_of_the_same_log_goes_on(self, name: str) -> None:
-        start, end = through_json(Offset({name: Position("e", 3)}), Offset({name: Position("e", 9)}))
+        start, end = through_json(Offset({name: LogEnd("e", 3)}), Offset({name: LogEnd("e", 9)}))
         assert plan(start, end) == [Range(name, "e", 3, 9)]
 
     @pytest.mark.rule("6.1")
     def test_of_the_same_log_goes_on_whatever_its_base_was(self, name: str) -> None:
-        start, end = through_json(Offset({name: Position("e", 3, 2)}), Offset({name: Position("e", 9, 2)}))
+        start, end = through_json(Offset({name: LogEnd("e", 3, 2)}), Offset({name: LogEnd("e", 9, 2)}))
         assert plan(start, end) == [Range(name, "e", 3, 9)]
 
     @pytest.mark.rule("3.2")
@@ -110,24 +110,24 @@ class TestTheNextBatch:
         """However far the old one was read: nothing of it after that was told."""
         for old in (2, 300):
             start, end = through_json(
-                Offset({name: Position("old", old)}), Offset({name: Position("new", 9, base)})
+                Offset({name: LogEnd("old", old)}), Offset({name: LogEnd("new", 9, base)})
             )
             assert plan(start, end) == [Range(name, "new", base, 9)]
 
     def test_of_a_log_that_is_absent_has_none_of_it(self, name: str) -> None:
         other = next(one for one in LOGS if one != name)
-        start, end = through_json(Offset({name: Position("e", 3)}), Offset({other: Position("f", 2)}))
+        start, end = through_json(Offset({name: LogEnd("e", 3)}), Offset({other: LogEnd("f", 2)}))
         assert plan(start, end) == [Range(other, "f", 0, 2)]
 
     @pytest.mark.rule("6.1")
     @pytest.mark.parametrize("base", [0, 4])
     def test_of_a_log_that_was_absent_begins_at_its_base(self, name: str, base: int) -> None:
-        for start in through_json(INITIAL, Offset({"stream:other": Position("f", 5)})):
-            (end,) = through_json(Offset({**start.positions, name: Position("e", 9, base)}))
+        for start in through_json(INITIAL, Offset({"stream:other": LogEnd("f", 5)})):
+            (end,) = through_json(Offset({**start.ends, name: LogEnd("e", 9, base)}))
             assert plan(start, end) == [Range(name, "e", base, 9)]
 
     def test_of_a_log_that_did_not_move_has_none_of_it(self, name: str) -> None:
-        (same,) = through_json(Offset({name: Position("e", 3, 3)}))
+        (same,) = through_json(Offset({name: LogEnd("e", 3, 3)}))
         assert plan(same, same) == plan(INITIAL, same) == []
 
 
@@ -144,7 +144,7 @@ class TestWhatIsCarried:
         def of(start: Offset) -> Offset:
             block = MessageBlock(b"MESSAGE\n\n\0", [10], [b"h"], [])
             held.receive(block, received_at=0, version="1.2", dialect="generic")
-            end = backlog.tell(start, lambda: {"r": 1})
+            end = backlog.choose_end(start, lambda: {"r": 1})
             assert end is not None
             return through_json(end)[0]
 
@@ -153,16 +153,16 @@ class TestWhatIsCarried:
     @pytest.mark.rule("J.13")
     def test_that_of_a_journal_until_it_is_there_again(self, end: Callable[[Offset], Offset]) -> None:
         """Otherwise a later run would not learn that its messages are missing."""
-        start = Offset({JOURNAL: Position("j", 7, 2), MEMORY: Position("old", 99)})
+        start = Offset({JOURNAL: LogEnd("j", 7, 2), MEMORY: LogEnd("old", 99)})
         first = end(start)
         second = end(first)
-        assert first == Offset({JOURNAL: Position("j", 7, 2), MEMORY: Position("new", 1)})
-        assert second == Offset({JOURNAL: Position("j", 7, 2), MEMORY: Position("new", 2)})
+        assert first == Offset({JOURNAL: LogEnd("j", 7, 2), MEMORY: LogEnd("new", 1)})
+        assert second == Offset({JOURNAL: LogEnd("j", 7, 2), MEMORY: LogEnd("new", 2)})
         assert plan(start, first) == [Range(MEMORY, "new", 0, 1)]
         assert plan(first, second) == [Range(MEMORY, "new", 1, 2)]
-        again = Offset({JOURNAL: Position("j", 9)})
+        again = Offset({JOURNAL: LogEnd("j", 9)})
         assert plan(second, again) == [Range(JOURNAL, "j", 7, 9)]
 
     def test_those_of_streams_are_not(self, end: Callable[[Offset], Offset]) -> None:
-        start = Offset({STREAM + "a": Position("s", 40)})
-        assert end(start) == Offset({MEMORY: Position("new", 1)})
+        start = Offset({STREAM + "a": LogEnd("s", 40)})
+        assert end(start) == Offset({MEMORY: LogEnd("new", 1)})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.source.offsets import INITIAL, Offset, Position, Range, plan, split, task_bytes
+from spark_stomp.source.offsets import INITIAL, LogEnd, Offset, Range, plan, split, task_bytes
 from spark_stomp.source.planning import Available, BatchLimits, is_ready, rotated, shares_of
 
 SIZE = 10
@@ -144,12 +144,12 @@ class TestIsReady:
 
 class TestPlan:
     def test_unmoved_and_removed_logs_give_no_range(self) -> None:
-        start = Offset({"a": Position("e", 3), "b": Position("f", 1)})
-        assert plan(start, Offset({"a": Position("e", 3)})) == []
+        start = Offset({"a": LogEnd("e", 3), "b": LogEnd("f", 1)})
+        assert plan(start, Offset({"a": LogEnd("e", 3)})) == []
 
     @pytest.mark.rule("6.1")
     def test_from_the_beginning(self) -> None:
-        assert plan(INITIAL, Offset({"b": Position("f", 2), "a": Position("e", 1)})) == [
+        assert plan(INITIAL, Offset({"b": LogEnd("f", 2), "a": LogEnd("e", 1)})) == [
             Range("a", "e", 0, 1),
             Range("b", "f", 0, 2),
         ]

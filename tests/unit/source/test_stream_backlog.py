@@ -17,7 +17,7 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import ReceiverStatus, StreamDeliveries
 from spark_stomp.source import stream_backlog
-from spark_stomp.source.offsets import INITIAL, STREAM, Offset, Position, Range, plan, split
+from spark_stomp.source.offsets import INITIAL, STREAM, LogEnd, Offset, Range, plan, split
 from spark_stomp.source.planning import Available, BatchLimits, shares_of
 from spark_stomp.source.stream_backlog import StreamBacklog
 
@@ -31,7 +31,7 @@ def frame(offset: int) -> bytes:
 
 def at(**offsets: tuple[str, int] | tuple[str, int, int]) -> Offset:
     """Positions in the streams ``a`` and ``b``: id, offset, base."""
-    return Offset({f"{STREAM}{name}": Position(*position) for name, position in offsets.items()})
+    return Offset({f"{STREAM}{name}": LogEnd(*position) for name, position in offsets.items()})
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Run:
         return a, b
 
     def end(self, start: Offset, **limits: Any) -> Offset:
-        end = self.backlog.tell(start, lambda: shares_of(self.available(start), BatchLimits(**limits)))
+        end = self.backlog.choose_end(start, lambda: shares_of(self.available(start), BatchLimits(**limits)))
         assert end is not None
         return end
 
@@ -187,7 +187,7 @@ class TestAPlannedBatch:
     def test_that_is_not_of_a_stream_here_is_not_awaited(self) -> None:
         one = run()
         assert one.backlog.holds(at(a=("other", 8)))
-        assert one.backlog.holds(Offset({f"{STREAM}c": Position("e", 8)}))
+        assert one.backlog.holds(Offset({f"{STREAM}c": LogEnd("e", 8)}))
 
     @pytest.mark.rule("R.6")
     @pytest.mark.parametrize("tolerant", [False, True])
@@ -209,7 +209,7 @@ class TestCommits:
         one.receive(one.a, 5, 6, 20)
         name = one.a.log.id
         assert one.backlog.commit(at(a=(name, 7)))
-        assert one.a.log.released == 7
+        assert one.a.log.committed == 7
         assert not one.backlog.commit(at(a=(name, 7)))
         with pytest.raises(
             RangeUnavailable, match="asks again for messages from 6 of stream:a, but those below 7"
@@ -221,8 +221,8 @@ class TestCommits:
     def test_of_another_log_or_stream_free_nothing(self) -> None:
         one = run()
         one.receive(one.a, 5)
-        assert not one.backlog.commit(Offset({**at(a=("e", 6)).positions, f"{STREAM}c": Position("e", 6)}))
-        assert one.a.log.released == 5
+        assert not one.backlog.commit(Offset({**at(a=("e", 6)).ends, f"{STREAM}c": LogEnd("e", 6)}))
+        assert one.a.log.committed == 5
 
     def test_rows_that_wait_are_counted(self) -> None:
         one = run()
