@@ -44,8 +44,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("soak", settings.get_profile("default"), max_examples=EXAMPLES, derandomize=False)
-# On a broken copy of the package it is enough to know that a test fails.
-settings.register_profile("broken", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
+# On a broken copy of the package it is enough to know that a test fails, which ends it.
+settings.register_profile(
+    "broken",
+    settings.get_profile("default"),
+    max_examples=1_000,
+    phases=[Phase.explicit, Phase.generate],
+)
 settings.load_profile("default")
 
 

@@ -260,22 +260,26 @@ class Query(RuleBasedStateMachine):
         at=receivers,
         to=receivers,
         noticed=st.sampled_from(["before", "after", "after", "not yet"]),
-        cut=st.booleans(),
-        part=st.integers(0, 2),
+        taken=st.sampled_from(["before", "whole", 1, 2, None]),
         acks=st.booleans(),
         seed=seeds,
     )
-    def redeliver(self, at: int, to: int, noticed: str, cut: bool, part: int, acks: bool, seed: int) -> None:
+    def redeliver(
+        self, at: int, to: int, noticed: str, taken: str | int | None, acks: bool, seed: int
+    ) -> None:
         """A connection ends for the broker, and what was un-acked on it goes to whoever is there.
 
-        ``part``: then Spark takes so many of the messages, while others wait.
+        ``taken``: Spark takes all there is before that or afterwards, or only so many messages.
         """
+        if taken == "before":
+            self.read(at)
+            self.plan(100)
         self.drop(at, noticed == "before", seed)
-        self.deliver(to, 100, read=True, cut=cut)
-        if part:
+        self.deliver(to, 100, read=True, cut=taken == "whole")
+        if isinstance(taken, int):
             self.keep()
             self.finish(tell=True)
-            self.plan(part)
+            self.plan(taken)
             self.finish(tell=True)
         if acks:
             self.exchange_acks(to, 100, Fate.CONFIRMED)

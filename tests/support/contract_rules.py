@@ -8,8 +8,7 @@ from support.broken import entries
 # entry breaks the heart of a point; a point has two if it makes two promises without which messages are lost.
 _TEXT = """
 # 1. ACK after the commit, never before
-1.1 receiver.deliveries:Deliveries.receive | self._queue.came(len(acks), held.size, received_at)
-    -> self._queue.came(len(acks), held.size, received_at); self._queue.push(held, 0, len(acks))
+1.1 receiver.log:Log.commit | self.permit_acks(upto) -> self.permit_acks(self.end)
     integration/receiver/test_receiver.py::test_exactly_what_is_committed_is_acked
 1.2 source.commits:CommitEvidence.latest_offset_called | self._uncommitted_plan is None -> True
     integration/spark/test_stream_reader.py::test_40_latest_offset_after_partitions_is_the_evidence
@@ -53,12 +52,12 @@ _TEXT = """
 3.1 source.query:QueryRuntime.partitions |
     [(one, self._backlog.sizes(one.name)) for one in ranges if one.id in ids]
     -> [(one, self._backlog.sizes(one.name)) for one in ranges]
-    integration/spark/test_stream_reader.py::test_40_after_a_restart_partitions_of_the_last_end_prove_nothing
+    integration/spark/test_stream_reader.py::test_a_lost_range_stays_empty_if_the_new_log_has_these_numbers
 3.2 source.query:QueryRuntime.partitions |
     [(one, self._backlog.sizes(one.name)) for one in ranges if one.id in ids]
     -> [(Range(one.name, next(iter(ids)), one.low, one.high), self._backlog.sizes(one.name))
     for one in ranges]
-    integration/spark/test_stream_reader.py::test_40_after_a_restart_partitions_of_the_last_end_prove_nothing
+    integration/spark/test_stream_reader.py::test_a_lost_range_stays_empty_if_the_new_log_has_these_numbers
 3.3 frameserver.client:fetch | expected != ticket.high -> False
     integration/frameserver/test_server.py::test_less_than_the_whole_range_fails_the_task
 3.4 source.backlog:Backlog.readable | wanted.low < held.committed -> False
@@ -67,7 +66,7 @@ _TEXT = """
 4.1 receiver.deliveries:Deliveries.connected | self._queue = AckQueue()
     -> self._queue = self._first = getattr(self, "_first", None) or AckQueue();
     self._queue.closed = False
-    unit/receiver/test_deliveries.py::test_old_handles_are_void_and_new_ones_are_acked
+    unit/receiver/test_deliveries.py::test_what_was_due_on_a_lost_connection_is_void
 4.2 receiver.block:frame_keys | blake2b(body, digest_size=16).digest() -> b""
     unit/receiver/test_deliveries.py::test_the_same_key_with_another_body_is_new_and_counted
 4.2 receiver.block:frame_keys | MessageKey(destination, name, digest, subscription)

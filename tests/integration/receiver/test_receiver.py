@@ -63,6 +63,7 @@ def test_exactly_what_is_committed_is_acked(devbroker: DevBroker, version: str) 
     devbroker.publish_many(QUEUE, [b"m%d" % number for number in range(100)])
     with receiving(devbroker.url, acceptVersions=version) as receiver:
         received(receiver, 100)
+        receiver.offer(100)
         receiver.acknowledge(37)
         wait_until(lambda: receiver.status().acked == 37, what="the receipts")
         assert devbroker.queue(QUEUE).acked == 37

@@ -156,6 +156,20 @@ def test_40_after_a_restart_partitions_of_the_last_end_prove_nothing(
     assert new.read(end, following) == BODIES
 
 
+@pytest.mark.rule("3.1", "3.2")
+def test_a_lost_range_stays_empty_if_the_new_log_has_these_numbers(
+    broker: DevBroker, runs: list[Spark]
+) -> None:
+    runs.append(old := Spark(broker.url))
+    lost = old.reader.latestOffset()
+    old.reader.stop()
+    runs.append(new := Spark(broker.url))
+    following = new.reader.latestOffset()
+    assert new.read(new.reader.initialOffset(), lost) == []
+    assert new.read(lost, following) == BODIES
+    assert broker.queue(QUEUE).acked == 0
+
+
 @pytest.mark.rule("2.1", "3.4")
 def test_a_range_can_be_read_again_until_it_is_committed(broker: DevBroker, runs: list[Spark]) -> None:
     runs.append(run := Spark(broker.url))

@@ -169,6 +169,16 @@ def test_old_handles_are_void_and_new_ones_are_acked(query: Query) -> None:
     assert again(query.first) == Counts(redelivered=1, reattached=1)
 
 
+@pytest.mark.rule("4.1")
+def test_what_was_due_on_a_lost_connection_is_void(query: Query) -> None:
+    query.deliver(query.first, "a")
+    query.deliver(query.first, "a", again=True)
+    query.commit(query.first, 1)
+    query.first.disconnected(redelivers=True)
+    query.first.connected(keyed=True)
+    assert query.acks(query.first) == []
+
+
 @pytest.mark.rule("4.3")
 def test_the_mark_of_redelivery_does_not_matter(query: Query) -> None:
     query.deliver(query.first, "a")
