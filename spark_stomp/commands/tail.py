@@ -14,6 +14,7 @@ from spark_stomp.brokers import Dialect
 from spark_stomp.commands import EXIT_CODES, FINE, UsageError
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.terminal import Terminal
+from spark_stomp.errors import StompError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_batch_options
@@ -88,7 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _batches(options: SourceOptions, arguments: argparse.Namespace) -> Iterator[tuple[FrameBatch, Dialect]]:
     if not options.of_streams:
-        yield from browse(options, _check(arguments))
+        try:
+            yield from browse(options, _check(arguments))
+        except _Refused as error:
+            raise UsageError(error.message) from None
         return
     if arguments.follow:
         raise UsageError("--follow is for topics, and startingOffsets for streams")
@@ -103,17 +107,21 @@ def _count(text: str) -> int:
     return number
 
 
+class _Refused(StompError):
+    """What the arguments ask for is not shown by this broker. The text says what to write instead."""
+
+
 def _check(arguments: argparse.Namespace) -> Callable[[Dialect, str], None]:
     def check(dialect: Dialect, destination: str) -> None:
         topic = dialect.is_topic(destination)
         if topic and not arguments.follow:
-            raise UsageError(f"{destination} is a topic, which keeps no messages; --follow shows what comes")
+            raise _Refused(f"{destination} is a topic, which keeps no messages; --follow shows what comes")
         if arguments.follow and dialect.is_queue(destination):
-            raise UsageError(
+            raise _Refused(
                 f"--follow is for topics: {destination} is a queue, whose other consumers would get nothing"
             )
         if not topic and not dialect.browses(destination) and not arguments.yes:
-            raise UsageError(_cost(dialect, destination))
+            raise _Refused(_cost(dialect, destination))
 
     return check
 

@@ -42,8 +42,8 @@ from spark_stomp.protocol import (
 from spark_stomp.protocol.decoder import frames_in
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import counted, shown
+from spark_stomp.receiver import disconnect
 from spark_stomp.sink.rules import send_rules
-from spark_stomp.source.browse import disconnect
 from spark_stomp.transport import Connection, open_connection
 
 MESSAGES: Final = 8

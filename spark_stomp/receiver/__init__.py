@@ -8,6 +8,7 @@ from spark_stomp.receiver.block import Block
 from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries, Received
 from spark_stomp.receiver.log import Log
+from spark_stomp.receiver.read_receiver import DISCONNECT_TIMEOUT, ReadReceiver, disconnect
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.status import Counts, ReceiverStatus
 from spark_stomp.receiver.stream_cursor import StreamCursor, begin_of
@@ -17,12 +18,14 @@ from spark_stomp.receiver.stream_receiver import StreamReceiver
 from spark_stomp.receiver.subscription import ReceiverSettings
 
 __all__ = [
+    "DISCONNECT_TIMEOUT",
     "MAX_REMEMBERED",
     "Block",
     "Counts",
     "DedupIndex",
     "Deliveries",
     "Log",
+    "ReadReceiver",
     "Received",
     "Receiver",
     "ReceiverSettings",
@@ -31,6 +34,7 @@ __all__ = [
     "StreamDeliveries",
     "StreamReceiver",
     "begin_of",
+    "disconnect",
     "require_streams",
     "stream_ends",
 ]

@@ -102,6 +102,7 @@ class Receiver:
     """
 
     individual = True  # each message has its own ACK
+    keyed = True  # a redelivered message is recognised by its stable id
 
     def __init__(
         self,
@@ -296,7 +297,7 @@ class Receiver:
         # because ACKs go out in the order of delivery, and only for what is committed. A redelivered message
         # that is ACKed ahead of its turn would break the order, so under 1.0 every message counts as new.
         individual = self.individual and "client-individual" in ack_modes(session.version or "1.0")
-        id_header = options.id_header or self._dialect.id_header
+        id_header = (options.id_header or self._dialect.id_header) if self.keyed else None
         session.collect(
             id_header=id_header,
             ack_header=self._dialect.ack_header,

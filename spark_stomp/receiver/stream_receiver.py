@@ -28,6 +28,7 @@ class StreamReceiver(Receiver):
     """The receiver of the only destination in ``settings``, a stream. It fills ``deliveries``."""
 
     individual = False
+    keyed = False
 
     def __init__(
         self,
@@ -84,7 +85,6 @@ class StreamReceiver(Receiver):
         assert self._cursor is not None
         if self._was_empty:
             self._check_beginning(connection, self._cursor)
-        self._stream.end_is_known = True
         self._unasked = block.acks[-1:]
         for offset, part in self._cursor.take(block, connection.peer):
             self._stream.receive_from(
@@ -94,6 +94,8 @@ class StreamReceiver(Receiver):
                 version=version,
                 dialect=self._dialect.name,
             )
+        # Last: as long as there is no next offset, it would mean that nothing comes.
+        self._stream.end_is_known = True
 
     def _send_acks(self, connection: Connection) -> bool:
         """Ask RabbitMQ for more, if there is room."""

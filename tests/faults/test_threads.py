@@ -72,13 +72,13 @@ def test_the_pump_of_a_task_that_sends(devbroker: DevBroker, monkeypatch: pytest
             sender.send(encoded([b"0"]))
 
 
-def test_the_pump_of_a_batch_read(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_receiver_of_a_batch_read(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     devbroker.publish_many(QUEUE, [b"0"])
-    monkeypatch.setattr("spark_stomp.transport.connection.Connection.beat", fails)
+    monkeypatch.setattr("spark_stomp.receiver.deliveries.Deliveries.receive", fails)
     given = {"url": devbroker.url, "destination": QUEUE, "idleTimeout": "300ms"}
     with pytest.raises(DeliveryError, match=UNEXPECTED):
-        for _ in browse(parse_batch_options(given)):
-            wait_until(lambda: threads("stomp-batch-read") == [], what="the end of the pump")
+        list(browse(parse_batch_options(given)))
+    assert threads("stomp-receiver") == []
 
 
 def begun(work: Callable[[], NoReturn]) -> Iterator[FrameBatch]:

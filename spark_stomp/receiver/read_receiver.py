@@ -1,0 +1,184 @@
+"""The receiver of a batch read of queues: it shows what is there, and gives it back.
+
+It differs from the receiver of a streaming query in three ways. It ACKs nothing, so no message needs a handle
+or an id. It takes ``maxMessages`` at most, of all destinations together. And its first error is its last,
+because another connection would bring the same messages again.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import accumulate
+from typing import Final
+
+from spark_stomp.brokers import Dialect, Subscription, plain_subscription
+from spark_stomp.errors import StompError
+from spark_stomp.logs import get_log
+from spark_stomp.protocol import MalformedMessage, MessageBlock
+from spark_stomp.protocol.decoder import frames_in
+from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.receiver.receiver import Receiver
+from spark_stomp.receiver.stream_log import part
+from spark_stomp.receiver.subscription import ReceiverSettings
+from spark_stomp.transport import Connection
+from spark_stomp.transport.retry import Retry
+
+log = get_log(__name__)
+
+DISCONNECT_TIMEOUT: Final = 5.0
+"""Seconds to wait for the receipt of the DISCONNECT that ends a batch read. A judgement, not measured."""
+# The most bytes to read before that receipt. The buffers of both sockets hold less, so a broker that sends
+# more ignores DISCONNECT. A judgement; without it, a hostile broker was read for 5 s (November 2026).
+_DISCONNECT_MAX_BYTES = 32 << 20
+
+
+class ReadReceiver(Receiver):
+    """The only receiver of a batch read of the queues in ``settings``. It fills ``deliveries``.
+
+    ``check`` is called with the broker's dialect and each destination before anything is taken, and may raise
+    a StompError.
+
+    Attributes:
+        taken: how many messages of each destination were taken.
+        ended: destinations whose browse has ended.
+        too_many: whether there are, or may be, more than ``maxMessages`` messages.
+        complete: whether nothing more is taken.
+        is_late: whether the read ended because of ``maxDrainTime``.
+    """
+
+    keyed = False
+
+    def __init__(
+        self,
+        settings: ReceiverSettings,
+        deliveries: Deliveries,
+        on_news: Callable[[], None],
+        check: Callable[[Dialect, str], object],
+    ) -> None:
+        super().__init__(settings, deliveries, on_news)
+        self._check = check
+        self._deadline = time.monotonic() + self._options.max_drain_time
+        self._destination_of = {plain_subscription(one).id.encode(): one for one in settings.destinations}
+        self.taken: Counter[str] = Counter()
+        self.ended: set[str] = set()
+        self.too_many = self.complete = self.is_late = False
+
+    @property
+    def dialect(self) -> Dialect:
+        """That of the broker, once this is subscribed."""
+        return self._dialect
+
+    @property
+    def room(self) -> int:
+        """How many more messages may be taken."""
+        return self._options.max_messages - self.taken.total()
+
+    def left(self, since: float) -> float:
+        """How many seconds the read goes on if nothing comes. Any thread may call this.
+
+        It ends after ``idle_timeout`` of silence, which begins at the monotonic time ``since`` at the
+        earliest; at ``max_drain_time``; or once it is complete.
+        """
+        if not self._connections.connected:
+            return math.inf
+        if self.complete:
+            return 0.0
+        silent = max(since, self._reader.active_at(self._last_active)) + self._options.idle_timeout
+        left = min(silent, self._deadline) - time.monotonic()
+        self.is_late = left <= 0 and self._deadline < silent
+        return left
+
+    # Everything below runs in the receiver's thread.
+
+    def _subscription(self, destination: str) -> Subscription:
+        options, dialect = self._options, self._dialect
+        self._check(dialect, destination)
+        selector = () if options.selector is None else (("selector", options.selector),)
+        headers = selector + options.subscribe_headers
+        dialect.check_batch_read(destination, headers, allow_loss=options.allow_loss)
+        return Subscription(plain_subscription(destination).id, headers)
+
+    def _choose_window(self) -> None:
+        """Nothing is ACKed, so ``maxMessages`` is the window. What a batch read risks is said at its end."""
+
+    def _prefetch_headers(self, destination: str) -> HeaderPairs:
+        # There must be room for what comes after the last message, too: the end mark of a browse, or the one
+        # message too many that is an error.
+        after_last = 0 if self._options.capped and not self._dialect.browses(destination) else 1
+        return self._dialect.batch_read_headers(destination, self._options.max_messages + after_last)
+
+    def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
+        if self._options.on_malformed == "fail":
+            raise message.as_error(self._settings.what)
+        self._take(connection, MessageBlock.of_malformed(message))
+
+    def _take(self, connection: Connection, block: MessageBlock) -> None:
+        if self.complete or self._stop_deadline is not None:
+            return
+        assert self._streams is not None
+        self._streams.at_messages(block)
+        version, destinations = connection.session.version or "1.0", self._settings.destinations
+        # A message that names no subscription is of the only one.
+        came = [self._destination_of.get(name or b"", destinations[0]) for name in block.subscriptions]
+        block, came = self._without_marks(block, came, version)
+        shown = min(len(came), self.room)
+        if shown:
+            now = time.time_ns() // 1_000
+            block = part(block, 0, shown)
+            self._deliveries.receive(block, received_at=now, version=version, dialect=self._dialect.name)
+        self.taken.update(came[:shown])
+        self._last_active = time.monotonic()
+        all_ended = len(self.ended) == len(destinations)
+        self.too_many = shown < len(came) or (self._options.capped and not self.room and not all_ended)
+        self.complete = self.too_many or all_ended
+
+    def _without_marks(
+        self, block: MessageBlock, came: list[str], version: str
+    ) -> tuple[MessageBlock, list[str]]:
+        """Take the end marks of browses out of ``block``, and note whose they are.
+
+        ``came`` are the destinations of the frames; those of the frames that are left are returned too.
+        """
+        if block.malformed or self._dialect.browse_headers is None or b"browser:end" not in block.heads:
+            return block, came
+        kept, ends = [], [0, *block.ends]
+        for index, frame in enumerate(frames_in(block.data, version)):
+            if self._dialect.end_of_browse(frame.get("browser"), frame.get("message-id")):
+                self.ended.add(came[index])
+            else:
+                kept.append(index)
+        parts = [block.data[ends[index] : ends[index + 1]] for index in kept]
+        rest = replace(block, data=b"".join(parts), ends=list(accumulate(map(len, parts))))
+        return rest, [came[index] for index in kept]
+
+    def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
+        """End with ``error``, unless the read has all it wants."""
+        if self._stop_deadline is None:
+            self._stop_deadline = 0.0
+            self.failure = None if self.complete else error
+
+    def _end(self, connection: Connection) -> None:
+        assert self._stop_deadline is not None
+        timeout = max(0.0, self._stop_deadline - time.monotonic())
+        disconnect(connection, self._dialect, self._subscriptions, timeout)
+
+
+def disconnect(
+    connection: Connection,
+    dialect: Dialect,
+    subscriptions: Iterable[str],
+    timeout: float = DISCONNECT_TIMEOUT,
+) -> None:
+    """End a read that has all it wants: UNSUBSCRIBE if that returns the messages at no cost, DISCONNECT."""
+    try:
+        for name in subscriptions if dialect.unsubscribe_returns else ():
+            connection.session.unsubscribe(name)
+        connection.disconnect(timeout, _DISCONNECT_MAX_BYTES)
+    except StompError as error:
+        # The rows are complete, and without DISCONNECT the broker also keeps the un-acked messages.
+        log.info("the batch read did not end with an orderly DISCONNECT: %s", error)
