@@ -201,13 +201,13 @@ class SourceOptions:
     )
     # A judgement. With 2,000 messages of 4 MiB behind a slow sink, the reader process had 540 MiB in all
     # (RESULTS.md, November 2026).
-    max_buffered_bytes: int = SOURCE.option(
+    max_buffered_bytes: int = READS.option(
         "maxBufferedBytes",
         SIZE,
         "256m",
         "How much memory the messages of the query may take. The connections have equal shares. At its share "
-        "a connection pauses, for all of its destinations, until Spark commits, or until the journal has "
-        "taken what waits for it.",
+        "a connection pauses, for all of its destinations, until Spark commits, until the journal has taken "
+        "what waits for it, or in a batch read until Spark has taken that.",
     )
     body_decode_errors: Literal["error", "null", "column"] = READS.option(
         "bodyDecodeErrors",

@@ -181,7 +181,7 @@ class BoundedReader:
             "paused: %d bytes are held, all that maxBufferedBytes allows this receiver. More messages wait "
             "on the broker until %s. To hold more, raise maxBufferedBytes",
             self._deliveries.inbox.memory_bytes,
-            "Spark commits"
+            "Spark has processed some of these"
             if self._options.journal is None
             else "the journal has taken these (see journalMaxBytes)",
         )

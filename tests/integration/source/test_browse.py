@@ -23,11 +23,14 @@ from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.errors import (
+    BrokerError,
+    ConnectionLost,
     MalformedMessageError,
     TooManyMessages,
     UnsupportedError,
 )
 from spark_stomp.options import Endpoint, parse_batch_options
+from spark_stomp.receiver import Deliveries
 from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import RowSettings
 from spark_stomp.spark.batch_reader import StompBatchReader
@@ -300,6 +303,31 @@ def test_a_message_that_is_on_the_wire_is_no_silence(body: bytes) -> None:
         assert list(looks(f"stomp://127.0.0.1:{port}", idleTimeout="500ms")) == [[body]]
 
 
+def test_what_came_before_an_error_is_seen_before_it() -> None:
+    def then(connection: socket.socket) -> None:
+        connection.sendall(message(1, b"one") + b"ERROR\nmessage:gone\n\n\0")
+
+    with tcp_server(served(then)) as port:
+        rows = looks(f"stomp://127.0.0.1:{port}", idleTimeout="1h")
+        assert next(rows) == [b"one"]
+        with pytest.raises(BrokerError, match="gone"):
+            next(rows)
+    assert not any(thread.name.startswith("stomp-receiver") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("mark", [b"", message(0, b"", OURS, [b"browser:end"])])
+def test_a_lost_connection_is_an_error_unless_all_has_come(mark: bytes) -> None:
+    def then(connection: socket.socket) -> None:
+        connection.sendall(message(1, b"one") + mark)
+        connection.shutdown(socket.SHUT_RDWR)
+
+    with tcp_server(served(then)) as port:
+        rows = looks(f"stomp://127.0.0.1:{port}", broker="activemq", idleTimeout="1h")
+        assert next(rows) == [b"one"]
+        with pytest.raises(StopIteration if mark else ConnectionLost):
+            next(rows)
+
+
 def test_a_login_in_clear_is_said_once(
     devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -343,6 +371,42 @@ def test_nothing_runs_on_after_a_read_that_was_given_up(devbroker: DevBroker) ->
     rows.close()  # type: ignore[attr-defined]
     assert not any(thread.name.startswith("stomp-receiver") for thread in threading.enumerate())
     wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, PATIENCE, "the message given back")
+
+
+def test_memory_is_bounded_while_the_consumer_is_slow(
+    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Deliveries] = []
+
+    def kept(*given: Any) -> Deliveries:
+        made.append(Deliveries(*given))
+        return made[-1]
+
+    monkeypatch.setattr("spark_stomp.source.browse.Deliveries", kept)
+    bodies = [b"%d" % number * 2_000 for number in range(1_000)]
+    devbroker.publish_many(QUEUE, bodies)
+    most = 512 << 10
+    rows, held = [], []
+    for batch in looks(devbroker.url, broker="generic", maxMessages=2_000, maxBufferedBytes=most):
+        rows += batch
+        if len(rows) < len(bodies):
+            wait_until(lambda: made[0].inbox.room <= 0 or made[0].inbox.received == len(bodies), what="pause")
+        held.append(made[0].inbox.memory_bytes)
+    assert rows == bodies
+    # A read may take all the room there is, and one more message.
+    assert most <= max(held) <= 2 * most + 10_000
+
+
+def test_a_pause_is_no_silence(devbroker: DevBroker) -> None:
+    devbroker.publish_many(QUEUE, [b"x" * 10_000] * 300)
+    count = 0
+    for batch in looks(
+        devbroker.url, broker="generic", maxMessages=1_000, maxBufferedBytes="64k", idleTimeout="200ms"
+    ):
+        count += len(batch)
+        if count < 100:
+            threading.Event().wait(0.5)
+    assert count == 300
 
 
 def test_whoever_browses_may_refuse_before_anything_is_taken(devbroker: DevBroker) -> None:

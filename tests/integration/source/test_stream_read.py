@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pytest
-from support.scripted import Stream
+from support.scripted import ScriptedBroker, Stream, header_of, message
 from support.tcp import tcp_server
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.columns import Projection
-from spark_stomp.errors import StreamTruncated, SubscribeTimeout, UnsupportedError
+from spark_stomp.errors import MalformedMessageError, StreamTruncated, SubscribeTimeout, UnsupportedError
 from spark_stomp.options import parse_batch_options
 from spark_stomp.source.stream_read import read_stream
 from spark_stomp.source.tasks import RowSettings
@@ -92,3 +93,39 @@ def test_that_does_not_come_to_its_end_is_given_up() -> None:
 def test_needs_a_broker_with_streams() -> None:
     with pytest.raises(UnsupportedError, match="startingOffsets is for streams of RabbitMQ"):
         read(Stream(3), broker="artemis")
+
+
+@pytest.mark.parametrize("memory", ["256m", "500"])
+def test_goes_on_behind_the_last_message_after_a_broken_connection(memory: str) -> None:
+    # The first two connections look for the end of the stream.
+    stream = Stream(*range(12), window=3, closing=[3])
+    assert read(stream, maxBufferedBytes=memory) == [f"a@{offset}" for offset in range(12)]
+    assert stream.begins[2:] == ["first", "offset=3"]
+
+
+def test_that_is_given_up_leaves_nothing_running() -> None:
+    stream = Stream(*range(12), window=3)
+    with tcp_server(stream.broker.serve, together=True) as port:
+        given = {"url": f"stomp://127.0.0.1:{port}", "destination": NAME, "startingOffsets": "earliest"}
+        batches = read_stream(parse_batch_options(given), NAME)
+        next(batches)
+        batches.close()  # type: ignore[attr-defined]
+    assert not any(thread.name.startswith("stomp-receiver") for thread in threading.enumerate())
+
+
+@pytest.mark.rule("7.6")
+def test_yields_what_came_before_a_malformed_message() -> None:
+    def asked(number: int, frame: bytes) -> bytes:
+        where, name = header_of(frame, b"x-stream-offset"), header_of(frame, b"id")
+        good, last = (
+            message(offset, b"x", name, [b"x-stream-offset:%d" % offset, *more])
+            for offset, more in ((0, []), (1, [] if where == b"last" else [b"x:a\0b"]))
+        )
+        return {b"last": last, b"first": good + last}.get(where, b"")
+
+    with tcp_server(ScriptedBroker(b"RabbitMQ/3.10.8", asked).serve, together=True) as port:
+        given = {"url": f"stomp://127.0.0.1:{port}", "destination": NAME, "startingOffsets": "earliest"}
+        batches = read_stream(parse_batch_options(given), NAME)
+        assert len(next(batches)[0].ends) == 1
+        with pytest.raises(MalformedMessageError, match="a NUL"):
+            next(batches)
