@@ -78,16 +78,16 @@ class ReadReceiver(Receiver):
         """How many more messages may be taken."""
         return self._options.max_messages - self.taken.total()
 
-    def left(self, since: float) -> float:
-        """How many seconds the read goes on if nothing comes. Any thread may call this.
+    def left(self, since: float) -> float | None:
+        """How many seconds the read goes on if nothing comes; None once it is complete.
 
         It ends after ``idle_timeout`` of silence, which begins at the monotonic time ``since`` at the
-        earliest; at ``max_drain_time``; or once it is complete.
+        earliest, or at ``max_drain_time``. Any thread may call this.
         """
         if not self._connections.connected:
             return math.inf
         if self.complete:
-            return 0.0
+            return None
         silent = max(since, self._reader.active_at(self._last_active)) + self._options.idle_timeout
         left = min(silent, self._deadline) - time.monotonic()
         self.is_late = left <= 0 and self._deadline < silent
@@ -157,10 +157,9 @@ class ReadReceiver(Receiver):
         return rest, [came[index] for index in kept]
 
     def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
-        """End with ``error``, unless the read has all it wants."""
+        """End with ``error``, unless the read has ended before."""
         if self._stop_deadline is None:
-            self._stop_deadline = 0.0
-            self.failure = None if self.complete else error
+            self.failure, self._stop_deadline = error, 0.0
 
     def _end(self, connection: Connection) -> None:
         assert self._stop_deadline is not None

@@ -81,16 +81,19 @@ def read_settings(options: SourceOptions, destinations: tuple[str, ...]) -> Rece
 
 
 def take(
-    receiver: Receiver, deliveries: Deliveries, changed: threading.Event, left: Callable[[float], float]
+    receiver: Receiver,
+    deliveries: Deliveries,
+    changed: threading.Event,
+    left: Callable[[float], float | None],
 ) -> Iterator[tuple[FrameBatch, Dialect]]:
     """Run ``receiver``, yield what comes in frame batches of up to 1 MiB or one read, and then free it.
 
-    The receiver fills ``deliveries`` and sets ``changed``. ``left`` says how many more seconds to wait if
-    nothing comes; it is given the monotonic time since which the caller waits for frames. Once it is 0 or
-    less, what is there is yielded, and the receiver ends in order. If the caller gives up, nothing is waited
-    for.
+    The receiver fills ``deliveries`` and sets ``changed``. ``left`` is called with the monotonic time since
+    which the caller waits for frames, and says how many more seconds to wait if nothing comes; None if no
+    more are wanted. At the end the receiver disconnects in order. If the caller gives up before, nothing is
+    waited for.
 
-    Raises the receiver's error after all that came before it.
+    Raises the receiver's error after all that came before it, if more was wanted.
     """
     timeout, since = 0.0, time.monotonic()
     receiver.start()
@@ -102,11 +105,13 @@ def take(
             with deliveries.lock:
                 deliveries.number(deliveries.inbox.pending)
             held = deliveries.log
-            for batch in joined(held.batches(held.released, held.end)):
+            for batch in joined(held.batches(held.committed, held.end)):
                 yield batch, dialect_named(batch.dialect)
                 held.commit(batch.end)
                 receiver.wake()
                 since = time.monotonic()
+            if seconds is None:
+                break
             if error is not None:
                 raise error
             if seconds <= 0:

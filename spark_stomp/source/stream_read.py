@@ -33,8 +33,8 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
     changed, until = threading.Event(), time.monotonic() + options.max_drain_time
     most = options.max_messages if options.capped else end
 
-    def left(_: float) -> float:
-        return 0.0 if _is_complete(held, end, most) else until - time.monotonic()
+    def left(_: float) -> float | None:
+        return None if _is_complete(held, end, most) else until - time.monotonic()
 
     count = 0
     for batch, dialect in take(StreamReceiver(settings, held, changed.set), held, changed, left):

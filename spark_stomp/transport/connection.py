@@ -366,12 +366,12 @@ class Connection:
 class Pump:
     """Calls ``work`` again and again in its own thread, to keep a connection alive while its owner is busy.
 
-    Spark may compute for a long time between two messages that it sends, or between two batches of rows.
-    Without heart-beats in that time the broker would close the connection.
+    Spark may compute for a long time between two messages that it sends. Without heart-beats in that time the
+    broker would close the connection.
 
     Owner and pump use the connection only while they hold ``lock``. The owner moves bytes itself while it
     holds the lock, so it need not notify the pump. If ``work`` fails, the pump ends, and ``failure`` is the
-    error. A ``with`` block without another error raises it at its end.
+    error.
 
     Args:
         connection: the connection; its ``peer`` is a part of the thread's name.
@@ -391,16 +391,6 @@ class Pump:
             target=in_context(self._run), name=f"{name}-{connection.peer}", daemon=True
         )
         self._thread.start()
-
-    def __enter__(self) -> Pump:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        if error is None and self.failure is not None:
-            raise self.failure
 
     def stop(self) -> None:
         """End the thread and wait for its end. The caller must not hold the lock. Stopping twice is fine."""

@@ -57,7 +57,7 @@ def test_the_receipt_of_disconnect() -> None:
 
 def test_the_end_of_a_batch_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes instead of the receipt of DISCONNECT is not read without end."""
-    monkeypatch.setattr("spark_stomp.transport.connection._DISCONNECT_TIMEOUT", 60.0)
+    monkeypatch.setattr("spark_stomp.source.browse.DISCONNECT_TIMEOUT", 60.0)
     with flooding(None) as url:
         begun = time.monotonic()
         assert list(browse(source_options(url, idleTimeout="1s"))) == []

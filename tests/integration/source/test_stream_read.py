@@ -129,3 +129,15 @@ def test_yields_what_came_before_a_malformed_message() -> None:
         assert len(next(batches)[0].ends) == 1
         with pytest.raises(MalformedMessageError, match="a NUL"):
             next(batches)
+
+
+def test_does_not_mind_a_malformed_message_behind_its_end() -> None:
+    stream = Stream(*range(4))
+    answer = stream.broker._asked
+
+    def asked(number: int, frame: bytes) -> bytes:
+        bad = message(4, b"x", header_of(frame, b"id"), [b"x-stream-offset:4", b"x:a\0b"])
+        return answer(number, frame) + (bad if b"x-stream-offset:first" in frame else b"")
+
+    stream.broker._asked = asked
+    assert read(stream) == [f"a@{offset}" for offset in range(4)]
