@@ -31,6 +31,9 @@ log = get_log(__name__)
 
 # Seconds after which a task looks again, although its receiver has no news. A judgement, not measured.
 _LOOK_AGAIN = 1.0
+# Seconds in which more may come before a task takes what has come. With six messages a read, as RabbitMQ
+# sends them, that takes 0.8 of the processor time (November 2026).
+_GATHER = 0.004
 
 
 def browse(
@@ -95,7 +98,7 @@ def take(
 
     Raises the receiver's error after all that came before it, if more was wanted.
     """
-    timeout, since = 0.0, time.monotonic()
+    inbox, timeout, since = deliveries.inbox, 0.0, time.monotonic()
     receiver.start()
     try:
         while True:
@@ -103,12 +106,14 @@ def take(
             # Both first: what came before them is yielded now.
             error, seconds = receiver.failure or receiver.refused, left(since)
             with deliveries.lock:
-                deliveries.number(deliveries.inbox.pending)
+                deliveries.number(inbox.pending)
             held = deliveries.log
             for batch in joined(held.batches(held.committed, held.end)):
                 yield batch, dialect_named(batch.dialect)
+                half_full = inbox.room < inbox.memory_bytes
                 held.commit(batch.end)
-                receiver.wake()
+                if half_full:
+                    receiver.wake()  # it may be paused, or have asked for no more
                 since = time.monotonic()
             if seconds is None:
                 break
@@ -116,7 +121,8 @@ def take(
                 raise error
             if seconds <= 0:
                 break
-            changed.wait(min(seconds, _LOOK_AGAIN))
+            if changed.wait(min(seconds, _LOOK_AGAIN)):
+                time.sleep(_GATHER)
         timeout = DISCONNECT_TIMEOUT
     finally:
         receiver.stop(timeout)
