@@ -127,7 +127,7 @@ class DedupIndex:
 
     @property
     def remembered(self) -> int:
-        """How many ids of committed messages are remembered."""
+        """How many committed messages are remembered."""
         return len(self._unconfirmed) + len(self._confirmed)
 
     @property
@@ -187,14 +187,19 @@ class DedupIndex:
 
 
 class RememberedKeys:
-    """Message keys by their ids, in the order of adding. Adding and evicting take constant time."""
+    """Message keys by their ids, in the order of adding ids. No call takes longer if many keys have one id.
+
+    The length counts keys: with an ``idHeader`` whose values repeat, few ids have many.
+    """
 
     def __init__(self) -> None:
         self._keys: OrderedDict[bytes, MessageKey] = OrderedDict()
-        self._others: dict[bytes, list[MessageKey]] = {}  # further keys of an id that several messages have
+        # Further keys of an id that several messages have, oldest first.
+        self._others: dict[bytes, OrderedDict[MessageKey, None]] = {}
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return self._count
 
     def of(self, name: bytes) -> list[MessageKey]:
         """The keys with this id."""
@@ -206,30 +211,42 @@ class RememberedKeys:
         return bool(self._keys) and not self._keys.keys().isdisjoint(ids)
 
     def add(self, keys: Sequence[MessageKey]) -> None:
+        before = len(self._keys)
         for key in keys:
             first = self._keys.setdefault(key.id, key)
-            if first is not key and key not in self.of(key.id):
-                self._others.setdefault(key.id, []).append(key)
+            if first is not key and first != key:
+                others = self._others.setdefault(key.id, OrderedDict())
+                self._count -= len(others)
+                others[key] = None
+                self._count += len(others)
+        self._count += len(self._keys) - before
 
     def remove(self, key: MessageKey) -> None:
-        rest = self.of(key.id)
-        if key not in rest:
+        others = self._others.get(key.id)
+        if self._keys.get(key.id) == key:
+            if others is None:
+                del self._keys[key.id]
+            else:
+                self._keys[key.id], _ = others.popitem(last=False)  # keeps the id's place in the order
+        elif others is not None and key in others:
+            del others[key]
+        else:
             return
-        rest.remove(key)
-        self._others.pop(key.id, None)
-        if not rest:
-            del self._keys[key.id]
-            return
-        self._keys[key.id] = rest[0]  # keeps the id's place in the order
-        if rest[1:]:
-            self._others[key.id] = rest[1:]
+        self._count -= 1
+        if not others:
+            self._others.pop(key.id, None)
 
     def evict_oldest(self, count: int) -> int:
-        """Forget the ``count`` oldest ids, or all if there are fewer; returns how many were forgotten."""
-        count = min(count, len(self._keys))
+        """Forget ``count`` keys, those of the oldest ids; all if there are fewer. Returns how many."""
+        count = min(count, len(self))
         for _ in range(count):
             name, _key = self._keys.popitem(last=False)
-            self._others.pop(name, None)
+            if others := self._others.get(name):
+                self._keys[name], _ = others.popitem(last=False)
+                self._keys.move_to_end(name, last=False)
+                if not others:
+                    del self._others[name]
+        self._count -= count
         return count
 
 

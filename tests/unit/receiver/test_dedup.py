@@ -177,6 +177,15 @@ class TestRemembered:
         remembered.evict_oldest(1)
         assert (remembered.of(b"1"), remembered.of(b"2")) == ([], [key(b"2")])
 
+    @pytest.mark.rule("J.9")
+    def test_the_bound_counts_messages_and_not_ids(self) -> None:
+        """As with an ``idHeader`` whose values repeat."""
+        index = DedupIndex(max_remembered=3, journaled=True)
+        for number in range(9):
+            index.remember_confirmed([key(b"%d" % (number % 2), b"%d" % number)])
+            assert index.remembered == len(index.find([b"0", b"1"])) == min(number + 1, 3)
+        assert key(b"0", b"8") in index.find([b"0"])
+
 
 def batch(data: bytes, ends: list[int], version: str = "1.2") -> FrameBatch:
     return FrameBatch(data, ends, 0, 0, version)
