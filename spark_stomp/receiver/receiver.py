@@ -313,6 +313,8 @@ class Receiver:
             if self._dialect.orphans_subscriptions:
                 connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
                 requests.clear()
+            # It may have ended with the last receipt.
+            connection.require_open()
             receipt = session.new_receipt()
             requests[receipt] = f"SUBSCRIBE to {one}"
             session.subscribe(
@@ -399,7 +401,7 @@ class Receiver:
                 break
             timeout = 0.0 if more_acks else deadline - time.monotonic()
             self._handle(connection, connection.poll(max(0.0, timeout)))
-        if self._dialect.unsubscribe_returns:
+        if self._dialect.unsubscribe_returns and not connection.ended:
             for name in self._subscriptions:
                 connection.session.unsubscribe(name)
         connection.disconnect(max(0.0, deadline - time.monotonic()))

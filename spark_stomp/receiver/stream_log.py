@@ -219,5 +219,7 @@ class _Look:
         ends = [_offset(part(block, at, at + 1).data, self.connection.peer) for at in (0, count - 1)]
         self.first = ends[0] if self.first is None else self.first
         self.latest = ends[1]
+        if self.connection.ended:
+            return
         # Cumulative: RabbitMQ then sends more.
         session.ack_raw(ack_handles(block.acks, block.subscriptions, session.version or "1.0", _ID)[-1:])

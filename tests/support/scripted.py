@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
 
 from spark_stomp.brokers import plain_subscription
+from spark_stomp.transport import Connection
+from support.waiting import pause
 
 OURS = plain_subscription("/queue/a").id.encode()
 """The subscription of a receiver, or of a batch read, to /queue/a."""
@@ -38,6 +43,25 @@ def message(
 
 
 CLOSE = b"(and it closes the connection)"
+
+
+@contextmanager
+def read_late() -> Iterator[None]:
+    """Connections read so late that the end of the stream comes with what was sent before it."""
+    original = Connection._wait
+
+    def wait(self: Connection, timeout: float, *, reading: bool = True) -> None:
+        original(self, timeout, reading=reading)
+        pause(0.05)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Connection, "_wait", wait)
+        yield
+
+
+def receipt_for(frame: bytes) -> bytes:
+    """The RECEIPT that ``frame`` asks for."""
+    return b"RECEIPT\nreceipt-id:%b\n\n\0" % header_of(frame, b"receipt")
 
 
 class ScriptedBroker:

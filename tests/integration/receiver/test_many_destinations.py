@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from support.options import source_options
 from support.receivers import LoneReceiver, running
-from support.scripted import NO_STREAM, ScriptedBroker, answer, message
+from support.scripted import CLOSE, NO_STREAM, ScriptedBroker, answer, message, read_late, receipt_for
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -196,3 +196,48 @@ def test_acks_go_out_before_all_subscriptions_are_confirmed() -> None:
         receiver.acknowledge(1)
         assert acked.wait(PATIENCE)
         assert not receiver.status().subscribed
+
+
+@pytest.mark.rule("4.8")
+def test_a_connection_that_ends_between_two_subscriptions_is_tried_again() -> None:
+    """Artemis is asked for one subscription after the other."""
+
+    def asked(number: int, frame: bytes) -> bytes:
+        if number == 1 and frame.startswith(b"SUBSCRIBE"):
+            return receipt_for(frame) + CLOSE
+        return b""
+
+    broker = ScriptedBroker(b"ActiveMQ-Artemis/2", asked)
+    with tcp_server(broker.serve, together=True) as port, read_late():
+        options = source_options(
+            f"stomp://127.0.0.1:{port}", json.dumps(QUEUES[:2]), connections=1, reconnectDelay="10ms"
+        )
+        with running(options) as receiver:
+            wait_until(
+                lambda: receiver.status().subscribed or receiver.status().failure is not None,
+                what="the subscriptions",
+            )
+            assert receiver.status().failure is None
+    assert broker.connections == 2
+
+
+def test_a_connection_that_ends_with_its_last_receipt_fails_nothing_at_the_end() -> None:
+    """Artemis is asked to take back what was not ACKed, before DISCONNECT."""
+    broker = ScriptedBroker(
+        b"ActiveMQ-Artemis/2",
+        lambda number, frame: (
+            message(0)
+            if frame.startswith(b"SUBSCRIBE")
+            else receipt_for(frame) + CLOSE
+            if frame.startswith(b"ACK")
+            else b""
+        ),
+    )
+    with tcp_server(broker.serve, together=True) as port:
+        with running(source_options(f"stomp://127.0.0.1:{port}", "/queue/a")) as receiver:
+            wait_until(lambda: receiver.status().received == 1, what="the message")
+            with read_late():
+                receiver._stop_deadline = time.monotonic() + 4  # as if stop() and a commit came together
+                receiver.acknowledge(1)
+                wait_until(lambda: not receiver._thread.is_alive(), what="the end")
+        assert receiver.status().failure is None

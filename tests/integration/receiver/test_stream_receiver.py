@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 from support.options import source_options
-from support.scripted import Stream
+from support.scripted import CLOSE, Stream, header_of, read_late, receipt_for
 from support.tcp import tcp_server
 from support.waiting import wait_until
 
-from spark_stomp.errors import StompError, StreamTruncated, UnsupportedError
+from spark_stomp.errors import ConnectionLost, StompError, StreamTruncated, UnsupportedError
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import ReceiverSettings, StreamDeliveries, StreamReceiver, stream_ends
 from spark_stomp.receiver.stream_log import first_offset
@@ -200,7 +200,23 @@ def test_a_broker_without_streams_is_refused_before_it_is_asked() -> None:
     assert stream.begins == []
 
 
+class Leaving(Stream):
+    """It closes each connection that asks where the stream is, with the first message."""
+
+    def _asked(self, number: int, frame: bytes) -> bytes:
+        answered = super()._asked(number, frame)
+        asks = frame.startswith(b"SUBSCRIBE") and header_of(frame, b"prefetch-count") in (b"1", b"1000")
+        return receipt_for(frame) + answered + CLOSE if asks and answered else answered
+
+
 class TestWhatTheBrokerIsAsked:
+    @pytest.mark.rule("4.8")
+    def test_is_asked_again_if_the_connection_ends_with_the_answer(self) -> None:
+        with tcp_server(Leaving(3, 4).broker.serve, together=True) as port, read_late():
+            options = options_for(port)
+            with pytest.raises(ConnectionLost):
+                stream_ends(options, [STREAM])
+
     @pytest.mark.parametrize(("offsets", "end"), [((), {}), ((3, 4), {STREAM: 5})])
     def test_where_a_stream_ends(self, offsets: tuple[int, ...], end: dict[str, int]) -> None:
         with tcp_server(Stream(*offsets).broker.serve, together=True) as port:
