@@ -27,6 +27,8 @@ _PLACES: Final[dict[Scope, str]] = {
     "batch": "batch reads (read)",
     "sink": "writes",
 }
+# Bytes that a task of a batch read may hold. An executor may run many tasks. A judgement, not measured.
+_READ_AHEAD: Final = 32 << 20
 _TABLE: Final = (
     "a table keeps no options: name them in each statement, FROM name WITH (url = '...', "
     "destination = '...'), or use CREATE TEMPORARY VIEW name USING stomp OPTIONS (...)"
@@ -65,6 +67,8 @@ def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
     texts = _Texts(options, scope)
     capped = "maxMessages" in texts.given
     parsed = filled(SourceOptions, texts.value_of, capped=capped, notes=())
+    if scope == "batch" and "maxBufferedBytes" not in texts.given:
+        parsed = replace(parsed, max_buffered_bytes=_READ_AHEAD)
     if parsed.starting_offsets or parsed.ending_offsets or declares_stream(parsed):
         return _checked(texts, _of_streams(parsed, scope))
     if "prefetch" not in texts.given:

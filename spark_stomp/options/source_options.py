@@ -208,6 +208,7 @@ class SourceOptions:
         "How much memory the messages of the query may take. The connections have equal shares. At its share "
         "a connection pauses, for all of its destinations, until Spark commits, until the journal has taken "
         "what waits for it, or in a batch read until Spark has taken that.",
+        note="`256m`; in a batch read `32m` for each task",
     )
     body_decode_errors: Literal["error", "null", "column"] = READS.option(
         "bodyDecodeErrors",
