@@ -380,7 +380,8 @@ class Receiver:
     # --- frames and ACKs
 
     def _receive(self, connection: Connection) -> None:
-        more_acks = False
+        # Messages may have come with the receipts of SUBSCRIBE. The first poll waits for more.
+        more_acks = self._send_acks(connection)
         while self._stop_deadline is None:
             self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else _POLL))
             # The bytes of an incomplete message end a silence too.

@@ -59,8 +59,6 @@ class StreamReceiver(Receiver):
         self._unasked, self._stream.end_is_known = [], False
         self._look_after = self._options.idle_timeout
         super()._subscribe(connection)
-        # For messages that came with the receipt. The next poll waits, and sends what is due.
-        self._send_acks(connection)
 
     def _subscription(self, destination: str) -> Subscription:
         assert self._cursor is not None

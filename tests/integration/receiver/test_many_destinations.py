@@ -241,3 +241,28 @@ def test_a_connection_that_ends_with_its_last_receipt_fails_nothing_at_the_end()
                 receiver.acknowledge(1)
                 wait_until(lambda: not receiver._thread.is_alive(), what="the end")
         assert receiver.status().failure is None
+
+
+@pytest.mark.rule("4.5")
+def test_a_committed_message_that_comes_with_the_subscription_is_acked_at_once() -> None:
+    """And not after a poll that waits a second for more messages."""
+    subscribed, acked = dict[int, float](), dict[int, float]()
+
+    def asked(number: int, frame: bytes) -> bytes:
+        if frame.startswith(b"SUBSCRIBE"):
+            subscribed[number] = time.monotonic()
+            return message(0)
+        if frame.startswith(b"ACK"):
+            acked[number] = time.monotonic()
+            return CLOSE if number == 1 else b""
+        return b""
+
+    broker = ScriptedBroker(b"ActiveMQ/6", asked)
+    with (
+        tcp_server(broker.serve, together=True) as port,
+        running(source_options(f"stomp://127.0.0.1:{port}", "/queue/a", reconnectDelay="10ms")) as receiver,
+    ):
+        wait_until(lambda: receiver.status().received == 1, what="the message")
+        receiver.acknowledge(1)
+        wait_until(lambda: 2 in acked, what="the second ACK")
+    assert acked[2] - subscribed[2] < 0.8
