@@ -15,7 +15,7 @@ Invariants:
 - A position that was returned always names the same bytes.
 - A frame has a position only once it is durable.
 - What is not committed is never deleted.
-- After a write that failed, no frames are written.
+- After a write that failed, no frames are written, unless there was no room: then nothing of it is there.
 - One thread writes, any thread reads, and no lock is held during I/O.
 
 Tried and left (November 2026):
@@ -29,5 +29,6 @@ Tried and left (November 2026):
 """
 
 from spark_stomp.journal.journal import Journal, JournalSettings, open_journal
+from spark_stomp.journal.store import NoRoom
 
-__all__ = ["Journal", "JournalSettings", "open_journal"]
+__all__ = ["Journal", "JournalSettings", "NoRoom", "open_journal"]

@@ -171,7 +171,10 @@ class Journal:
     # --- writing
 
     def append(self, batches: Sequence[FrameBatch]) -> list[int]:
-        """Make ``batches`` durable; returns the position of the first frame of each batch."""
+        """Make ``batches`` durable; returns the position of the first frame of each batch.
+
+        After NoRoom none of them is there.
+        """
         positions, put, end = list[int](), list[FramesName](), self._end
         for batch in batches:
             positions.append(end)
@@ -181,6 +184,8 @@ class Journal:
                 for group, first in self._grouped(batches, positions):
                     put.append(self._frames.put(group, first, self._committed, self.writer))
             except NoRoom:
+                for name in put:
+                    self._delete(name)
                 # The next run can delete what is committed, and so make room.
                 with suppress(NoRoom):
                     self._put_state()
@@ -238,8 +243,7 @@ class Journal:
             self._fence.check()
             self._objects = self._objects[count:]
             for name in old:
-                self._store.delete(FRAMES, [str(name)])
-                self._frames.free(name)
+                self._delete(name)
                 self._size -= name.size
 
     def skip(self, position: int) -> None:
@@ -255,6 +259,10 @@ class Journal:
     def close(self) -> None:
         """Release the journal to the next writer."""
         self._store.close()
+
+    def _delete(self, name: FramesName) -> None:
+        self._store.delete(FRAMES, [str(name)])
+        self._frames.free(name)
 
     def _grouped(
         self, batches: Sequence[FrameBatch], positions: Sequence[int]
@@ -286,11 +294,13 @@ class Journal:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Guard writes: after any failure, all further ones are refused."""
+        """Guard writes: after a failure that may have left something, all further ones are refused."""
         if self._failure is not None:
             raise self._failure
         try:
             yield
+        except NoRoom:
+            raise
         except JournalError as error:
             self._failure = error
             raise

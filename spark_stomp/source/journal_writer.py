@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from spark_stomp.errors import JournalError, StompError
-from spark_stomp.journal import Journal
+from spark_stomp.journal import Journal, NoRoom
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.receiver import Block, Deliveries, Log
 
@@ -144,8 +145,10 @@ class JournalWriter:
             self._journal.commit(self.log.committed)
             self._journal.flush()
         except StompError as error:
-            self._failure = error
             log.error("%s", error)
+            if isinstance(error, NoRoom):
+                self._make_room()
+            self._failure = error
         except Exception as error:
             # If the thread died in silence, it would look like an empty queue.
             self._failure = JournalError(f"the journal's writer failed unexpectedly: {error!r}")
@@ -154,6 +157,18 @@ class JournalWriter:
             self._changed()
             if self._stopping.is_set():
                 self._journal.close()
+
+    def _make_room(self) -> None:
+        """The disk is full: before the query fails, Spark gets what is durable, and all of that is deleted.
+
+        Otherwise each start would find a full disk again.
+        """
+        self._is_full = True
+        with suppress(NoRoom):
+            while self._holds_anything() and not self._stopping.is_set():
+                self._work.wait()
+                self._work.clear()
+                self._trim(self.log.committed)
 
     def step(self) -> bool:
         """Delete and write what is possible now. False if nothing was written.

@@ -430,8 +430,8 @@ class TestFullDisk:
         return SmallDisk(tmp_path / "journal", monkeypatch)
 
     @pytest.mark.rule("J.12")
-    def test_the_query_fails_and_what_has_no_room_is_neither_offered_nor_acked(
-        self, make: Make, disk: SmallDisk
+    def test_the_query_fails_after_the_next_commit_and_what_has_no_room_is_not_offered(
+        self, make: Make, disk: SmallDisk, caplog: pytest.LogCaptureFixture
     ) -> None:
         query = make(ack_when_durable=True)
         query.deliver(0, 2)
@@ -441,16 +441,21 @@ class TestFullDisk:
         query.deliver(2, 2)
         query.writer.start()
         query.writer.wake()
+        wait_until(lambda: "No space left" in caplog.text, what="the full disk")
+        assert query.writer.full and query.writer.failure is None
+        query.receiver.confirm("receipt")
+        query.writer.commit(2)
         wait_until(lambda: query.writer.failure is not None, what="the failure")
+        assert query.journal.first == 2
         assert isinstance(query.writer.failure, JournalUnwritable)
         assert "Make room there, and start the query again" in str(query.writer.failure)
         assert (query.journal.end, query.acks("second")) == (2, [])
         # The next run has the rest from the broker.
         disk.size = 1 << 30
         query = make(ack_when_durable=True)
-        query.deliver(0, 4, handle="again")
+        query.deliver(2, 2, handle="again")
         query.writer.step()
-        assert bodies(query.journal.batches(0, 4)) == [f"body {number}" for number in range(4)]
+        assert bodies(query.journal.batches(2, 4)) == ["body 2", "body 3"]
 
     @pytest.mark.rule("J.11", "J.12")
     @pytest.mark.parametrize("is_told", [False, True])
