@@ -19,12 +19,7 @@ what is allowed, and what the broker said, if anything. No text contains a secre
     │       ├── FrameSyntaxError    STOMP_FRAME_MALFORMED
     │       ├── VersionError        STOMP_VERSION_REFUSED
     │       ├── HeartbeatLost       STOMP_HEARTBEAT_LOST
-    │       └── LimitExceeded       STOMP_LIMIT_EXCEEDED
-    │           ├── CommandTooLong      STOMP_COMMAND_TOO_LONG
-    │           ├── HeaderLineTooLong   STOMP_HEADER_LINE_TOO_LONG
-    │           ├── TooManyHeaders      STOMP_TOO_MANY_HEADERS
-    │           ├── BodyTooLarge        STOMP_BODY_TOO_LARGE
-    │           └── FrameTooLarge       STOMP_FRAME_TOO_LARGE
+    │       └── LimitExceeded       STOMP_LIMIT_EXCEEDED         a frame that is too large, for example
     ├── TransportError
     │   ├── ConnectFailed           STOMP_CONNECT_FAILED
     │   ├── ConnectTimeout          STOMP_CONNECT_TIMEOUT
@@ -170,39 +165,9 @@ class HeartbeatLost(RemoteProtocolError):
 
 
 class LimitExceeded(RemoteProtocolError):
-    """The peer sent more than a configured limit allows."""
+    """The peer sent more than a limit on frames allows. The text names the limit."""
 
     code = "STOMP_LIMIT_EXCEEDED"
-
-
-class CommandTooLong(LimitExceeded):
-    """The command line of a frame is too long."""
-
-    code = "STOMP_COMMAND_TOO_LONG"
-
-
-class HeaderLineTooLong(LimitExceeded):
-    """A header line of a frame is too long."""
-
-    code = "STOMP_HEADER_LINE_TOO_LONG"
-
-
-class TooManyHeaders(LimitExceeded):
-    """A frame has too many headers."""
-
-    code = "STOMP_TOO_MANY_HEADERS"
-
-
-class BodyTooLarge(LimitExceeded):
-    """The body of a frame, or its content-length, is too large."""
-
-    code = "STOMP_BODY_TOO_LARGE"
-
-
-class FrameTooLarge(LimitExceeded):
-    """A frame is too large as a whole."""
-
-    code = "STOMP_FRAME_TOO_LARGE"
 
 
 class TransportError(StompError):

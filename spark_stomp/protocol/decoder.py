@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol.frames import NEED_DATA, Frame, Limits, Signal
-from spark_stomp.protocol.reader import FrameReader, Span
+from spark_stomp.protocol.reader import FrameReader, Head
 
 _PLAIN_LIMITS: Final = Limits(max_header_line=128, max_headers=1, max_frame=256)
 """No plain RECEIPT exceeds these. If the reader's limits are not lower, a plain RECEIPT needs no check."""
@@ -40,16 +40,16 @@ class FrameDecoder(FrameReader):
             return NEED_DATA
         self._raise_error()
         try:
-            event = self._read_span()
+            event = self._read()
             while event is None:
                 if not self._pull():
                     self._stalled = True
                     return NEED_DATA
-                event = self._read_span()
+                event = self._read()
         except RemoteProtocolError as error:
             self._fail(error)
             raise
-        return self._take_frame(event) if isinstance(event, Span) else event
+        return self._take_frame(event) if isinstance(event, Head) else event
 
 
 def frames_in(data: bytes, version: str, limits: Limits | None = None) -> Iterator[Frame]:

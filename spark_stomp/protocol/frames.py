@@ -59,22 +59,22 @@ NEED_DATA: Final[Literal[Signal.NEED_DATA]] = Signal.NEED_DATA
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a peer may send in one frame. Each limit has an error class.
+    """The most that a peer may send in one frame. Anything beyond is a LimitExceeded.
 
     All are in bytes, except ``max_headers``. The defaults are judgements, not measured: far more than usual
     messages have, and little enough to be held in memory.
     """
 
     max_command: int = 64
-    """The command line, without its LF. -> CommandTooLong"""
+    """The command line, without its LF."""
     max_header_line: int = 64 * _KIB
-    """One header line as sent (escaped), without its LF. -> HeaderLineTooLong"""
+    """One header line as sent (escaped), without its LF."""
     max_headers: int = 1_000
-    """Header lines in one frame. -> TooManyHeaders"""
+    """Header lines in one frame."""
     max_body: int = 128 * _MIB
-    """The body. -> BodyTooLarge"""
+    """The body."""
     max_frame: int = 256 * _MIB
-    """The frame from its command to its NUL, both included. -> FrameTooLarge"""
+    """The frame from its command to its NUL, both included."""
 
     @classmethod
     def before_connected(cls) -> Limits:

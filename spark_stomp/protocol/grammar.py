@@ -40,8 +40,8 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Final
 
-from spark_stomp.errors import BodyTooLarge, FrameSyntaxError, LocalProtocolError
-from spark_stomp.protocol.frames import Limits
+from spark_stomp.errors import FrameSyntaxError, LimitExceeded, LocalProtocolError
+from spark_stomp.protocol.frames import HeaderPairs, Limits
 from spark_stomp.quoting import quoted
 
 _REQUESTS_1_0: Final = frozenset(
@@ -55,6 +55,9 @@ _WITH_BODY_1_1: Final = frozenset({"SEND", "MESSAGE", "ERROR"})
 _NEVER_ESCAPED: Final = frozenset({"CONNECT", "STOMP", "CONNECTED"})
 _ESCAPES_1_1: Final = {"\\": "\\\\", "\n": "\\n", ":": "\\c"}
 _ESCAPES_1_2: Final = {**_ESCAPES_1_1, "\r": "\\r"}
+MOST_BLANKS: Final = 64
+"""Blanks in the longest blank line of the lenient dialect. A judgement, not measured: it bounds how far a
+search must go back when more bytes have arrived."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,13 @@ class Grammar:
     """The name of a header may be empty."""
     unescapes: Mapping[str, str] = field(init=False)
     """Second character of an escape -> the character that it means."""
+    blank_line: re.Pattern[bytes] = field(init=False)
+    """The end of a head: the LF of its last line, and the blank line."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unescapes", {wire[1]: text for text, wire in self.escapes.items()})
+        blanks = b"[ \r]{0,%d}" % MOST_BLANKS if self.lenient else b"\r?" if self.crlf else b""
+        object.__setattr__(self, "blank_line", re.compile(b"\n%b\n" % blanks))
 
 
 _GRAMMARS: Final = {
@@ -168,25 +175,6 @@ _SAFE_DIGITS: Final = 18
 is slow for long ones."""
 
 
-@dataclass(slots=True)
-class Head:
-    """The head of a frame whose command line was read."""
-
-    command: str
-    grammar: Grammar
-    limits: Limits
-    after_crlf: bool = False
-    """The command line ended in CR LF, so the blank line probably does too."""
-    headers: list[tuple[str, str]] = field(default_factory=list)
-    complete: bool = False
-    length: int | None = None
-    """Bytes of the body by content-length, once the head is complete; None if it is not declared."""
-
-    def line_name(self) -> str:
-        """A name for the header line that is being read, for errors."""
-        return f"header line {len(self.headers) + 1} of {self.command}"
-
-
 def without_line_end(line: bytes, grammar: Grammar) -> bytes:
     """The line without the CR and the blanks that the grammar counts as its end."""
     if grammar.crlf and line.endswith(b"\r"):
@@ -194,73 +182,83 @@ def without_line_end(line: bytes, grammar: Grammar) -> bytes:
     return line.rstrip(b" \r") if grammar.lenient else line
 
 
-def parse_plain_headers(region: bytes, head: Head) -> list[tuple[str, str]] | None:
-    """The headers in complete lines; None if a line needs :func:`parse_header`."""
-    grammar = head.grammar
-    if grammar.lenient or (b"\\" in region and head.command not in grammar.raw):
-        return None
-    if head.after_crlf:
-        region = (region + b"\n").replace(b"\r\n", b"\n")[:-1]
-    if grammar.crlf and b"\r" in region:
-        return None
-    try:
-        lines = region.decode().split("\n")
-    except UnicodeDecodeError:
-        return None
-    headers = [
-        (name, value) for name, colon, value in map(str.partition, lines, repeat(":")) if name and colon
-    ]
-    return headers if len(headers) == len(lines) else None
-
-
-def parse_header(line: bytes, head: Head) -> tuple[str, str]:
-    """Name and value of one header line, unescaped.
+def parse_headers(lines: bytes, command: str, grammar: Grammar) -> HeaderPairs:
+    """The headers in the lines of a head, which have LFs between them.
 
     Raises FrameSyntaxError with the number of the line. It does not quote the line, which may be secret.
     """
-    grammar = head.grammar
+    headers = _plain_headers(lines, command, grammar) if lines else ()
+    if headers is not None:
+        return headers
+    numbered = enumerate(lines.split(b"\n"), start=1)
+    return tuple(
+        [parse_header(line, command, grammar, f"header line {n} of {command}") for n, line in numbered]
+    )
+
+
+def _plain_headers(lines: bytes, command: str, grammar: Grammar) -> HeaderPairs | None:
+    """The headers in the lines, all together; None if a line needs :func:`parse_header`."""
+    if grammar.lenient or (b"\\" in lines and command not in grammar.raw):
+        return None
+    if grammar.crlf and b"\r" in lines:
+        lines = (lines + b"\n").replace(b"\r\n", b"\n")[:-1]
+        if b"\r" in lines:
+            return None
+    try:
+        split = lines.decode().split("\n")
+    except UnicodeDecodeError:
+        return None
+    headers = tuple(
+        [(name, value) for name, colon, value in map(str.partition, split, repeat(":")) if name and colon]
+    )
+    return headers if len(headers) == len(split) else None
+
+
+def parse_header(
+    line: bytes, command: str, grammar: Grammar, where: str = "a header line"
+) -> tuple[str, str]:
+    """Name and value of one header line, unescaped. Raises FrameSyntaxError; ``where`` names the line."""
+    line = without_line_end(line, grammar)
     try:
         name, colon, value = line.decode().partition(":")
     except UnicodeDecodeError:
-        raise FrameSyntaxError(f"{head.line_name()} is not valid UTF-8") from None
+        raise FrameSyntaxError(f"{where} is not valid UTF-8") from None
     if not colon:
-        raise FrameSyntaxError(f"{head.line_name()} has no colon")
+        raise FrameSyntaxError(f"{where} has no colon")
     if not name and not grammar.empty_names:
-        raise FrameSyntaxError(f"{head.line_name()} has an empty name")
+        raise FrameSyntaxError(f"{where} has an empty name")
     if grammar.crlf and b"\r" in line:
-        raise FrameSyntaxError(f"{head.line_name()} holds a CR")
+        raise FrameSyntaxError(f"{where} holds a CR")
     if grammar.lenient:
         return name.lower(), value.lstrip(" ")
-    if b"\\" in line and head.command not in grammar.raw:
+    if b"\\" in line and command not in grammar.raw:
         return unescape_text(name, grammar), unescape_text(value, grammar)
     return name, value
 
 
-def content_length(head: Head) -> int | None:
-    """The length of the body in bytes, by the first ``content-length``; None if the head has no such header.
+def content_length(headers: HeaderPairs, command: str, grammar: Grammar, limits: Limits) -> int | None:
+    """The length of the body in bytes, by the first ``content-length``; None if there is no such header.
 
     STOMP 1.2, "Header content-length". The lenient dialect ignores a value that is not a number, as RabbitMQ
     does. A negative number is refused in all versions, because such numbers have been used to attack brokers.
 
-    Raises FrameSyntaxError, or BodyTooLarge.
+    Raises FrameSyntaxError, or LimitExceeded.
     """
-    value = next((value for name, value in head.headers if name == "content-length"), None)
+    value = next((value for name, value in headers if name == "content-length"), None)
     if value is None:
         return None
     if not _DIGITS.fullmatch(value):
-        if head.grammar.lenient and not _NEGATIVE.fullmatch(value):
+        if grammar.lenient and not _NEGATIVE.fullmatch(value):
             return None
-        raise FrameSyntaxError(f"content-length of {head.command} is not a number: {quoted(value, 24)}")
+        raise FrameSyntaxError(f"content-length of {command} is not a number: {quoted(value, 24)}")
     digits = value.lstrip("0") or "0"
-    if digits != "0" and head.command not in head.grammar.with_body:
-        raise no_body_error(head)
-    if len(digits) > _SAFE_DIGITS or int(digits) > head.limits.max_body:
-        raise BodyTooLarge(
-            f"content-length {digits[:24]} of {head.command} is over {head.limits.max_body} bytes"
-        )
+    if digits != "0" and command not in grammar.with_body:
+        raise no_body_error(command, grammar)
+    if len(digits) > _SAFE_DIGITS or int(digits) > limits.max_body:
+        raise LimitExceeded(f"content-length {digits[:24]} of {command} is over {limits.max_body} bytes")
     return int(digits)
 
 
-def no_body_error(head: Head) -> FrameSyntaxError:
+def no_body_error(command: str, grammar: Grammar) -> FrameSyntaxError:
     """The error for a body on a command that may have none."""
-    return FrameSyntaxError(f"a {head.command} frame has no body in STOMP {head.grammar.version}")
+    return FrameSyntaxError(f"a {command} frame has no body in STOMP {grammar.version}")

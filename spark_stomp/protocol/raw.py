@@ -1,4 +1,4 @@
-"""Reads headers of frames that stay bytes, and finds the end of malformed messages.
+"""Reads headers of frames that stay bytes, and malformed messages.
 
 One bad header (a NUL, an undefined escape, a limit that is exceeded) must not stop a connection if it is
 certain where its frame ends. The end is certain if the head is complete, and
@@ -22,21 +22,9 @@ from typing import Final, NamedTuple
 
 from spark_stomp.errors import FrameSyntaxError, MalformedMessageError, RemoteProtocolError
 from spark_stomp.protocol.frames import HeaderPairs, Limits
-from spark_stomp.protocol.grammar import Grammar, Head, grammar_of, parse_header, unescape, without_line_end
-from spark_stomp.protocol.reader import ReceiveBuffer
+from spark_stomp.protocol.grammar import Grammar, grammar_of, parse_header, unescape, without_line_end
 from spark_stomp.quoting import quoted, shown
 
-BLANK_LINE: Final = {
-    "1.0": re.compile(rb"\n\n"),
-    "1.1": re.compile(rb"\n\n"),
-    "1.2": re.compile(rb"\n\r?\n"),
-    "lenient": re.compile(rb"\n[ \r]*\n"),
-}
-# The lenient dialect allows blanks in the blank line, here at most this many bytes. A judgement, not
-# measured: it bounds how far a search must go back when more bytes have arrived.
-_MOST_BLANKS: Final = 64
-_BLANK_LINE: Final = BLANK_LINE | {"lenient": re.compile(rb"\n[ \r]{0,%d}\n" % _MOST_BLANKS)}
-_LOOK_BACK: Final = _MOST_BLANKS + 1
 _SECOND_FRAME: Final = re.compile(rb"\0[\r\n]*(?:MESSAGE|RECEIPT|ERROR|CONNECTED)[ \r]*\n", re.IGNORECASE)
 # 18 digits: a longer number is beyond any limit.
 _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
@@ -84,7 +72,7 @@ def parted(frame: bytes, version: str) -> tuple[bytes, bytes]:
     Any EOLs before the frame are dropped.
     """
     frame = frame.lstrip(_BETWEEN)
-    blank = BLANK_LINE[version].search(frame)
+    blank = grammar_of(version).blank_line.search(frame)
     assert blank is not None, "a frame whose end is known has a blank line"
     return frame[: blank.end()], frame[blank.end() : -1]
 
@@ -181,64 +169,29 @@ class MalformedMessage:
         )
 
 
-class BadFrame:
-    """Searches for the body of one refused frame, which begins at the buffer's first unread byte.
+def length_of_malformed(head: bytes, grammar: Grammar, error: RemoteProtocolError) -> int | None:
+    """Bytes of the body that a refused head declares; None if the body ends at the next NUL.
 
-    When more bytes have arrived, the search goes back by a few bytes and goes on from there.
+    Raises ``error``, for which the head was refused, if it is not certain where the frame ends.
     """
+    value = raw_value(head, b"content-length", grammar)
+    certain = b"\0" not in head if value is None else _DIGITS.fullmatch(value)
+    if not certain or _SECOND_FRAME.search(head):
+        raise error
+    return None if value is None else int(value)
 
-    def __init__(self, head: Head, error: RemoteProtocolError) -> None:
-        self.error = error
-        self._grammar = head.grammar
-        self._limits = head.limits
-        self._searched = 0
-        self.length: int | None = None
-        """Bytes of the body that the head declares; None if it declares no length."""
-        self.body = 0
-        """The offset at which the body begins; 0 until it is found."""
 
-    def find_body(self, buffer: ReceiveBuffer) -> bool:
-        """Search for the end of the head. Returns False if more data is needed.
-
-        Raises the frame's error if its end is unknown. The result does not depend on how the input was split.
-        """
-        data, start, most = buffer.data, buffer.start, self._limits.max_frame
-        begin = start + max(0, self._searched - _LOOK_BACK)
-        stop = min(start + most, len(data))
-        found = _BLANK_LINE[self._grammar.version].search(data, begin, stop)
-        if found is None:
-            self._searched = len(data) - start
-            if self._searched >= most:
-                raise self.error
-            return False
-        self.body = found.end() - start
-        head = buffer.peek(0, self.body)
-        self.length = self._declared(head)
-        if (self.length is None and b"\0" in head) or _SECOND_FRAME.search(head):
-            raise self.error
-        if self.body + (self.length or 0) + 1 > most or (self.length or 0) > self._limits.max_body:
-            raise self.error
-        return True
-
-    def _declared(self, head: bytes) -> int | None:
-        value = raw_value(head, b"content-length", self._grammar)
-        if value is None:
-            return None
-        if not _DIGITS.fullmatch(value):
-            raise self.error
-        return int(value)
-
-    def message(self, data: bytes, names: RawNames) -> MalformedMessage:
-        """The malformed message, once its end is known. ``data`` is the whole frame."""
-        head, grammar = data[: self.body], self._grammar
-        found = raw_values(head, names, grammar)
-        ack, stable, time, subscription = (None if text_of(raw, grammar) is None else raw for raw in found)
-        destination, message_id = (
-            text_of(raw_value(head, name, grammar), grammar) for name in (b"destination", b"message-id")
-        )
-        return MalformedMessage(
-            data, self.error, ack or b"", stable, time, subscription, destination, message_id
-        )
+def malformed_message(
+    data: bytes, size: int, error: RemoteProtocolError, names: RawNames, grammar: Grammar
+) -> MalformedMessage:
+    """The refused frame ``data``, whose head has ``size`` bytes, with the values of the headers ``names``."""
+    head = data[:size]
+    found = raw_values(head, names, grammar)
+    ack, stable, time, subscription = (None if text_of(raw, grammar) is None else raw for raw in found)
+    destination, message_id = (
+        text_of(raw_value(head, name, grammar), grammar) for name in (b"destination", b"message-id")
+    )
+    return MalformedMessage(data, error, ack or b"", stable, time, subscription, destination, message_id)
 
 
 # --- the readable parts of a malformed message
@@ -263,14 +216,12 @@ def read_malformed(frame: bytes, version: str) -> Readable:
     """
     grammar = grammar_of(version)
     lines, body = parted(frame, version)
-    head = Head("MESSAGE", grammar, Limits())
     headers: list[tuple[str, str]] = []
     for line in lines.split(b"\n")[1:]:
-        line = without_line_end(line, grammar)
         if b"\0" in line:
             continue
         try:
-            header = parse_header(line, head)
+            header = parse_header(line, "MESSAGE", grammar)
         except FrameSyntaxError:
             continue
         if len(headers) < _MOST_HEADERS or header[0] in _COLUMNS:

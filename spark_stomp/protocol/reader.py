@@ -1,11 +1,12 @@
-"""Reads one frame exactly, line by line. Reading can stop at any byte and go on there.
+"""Reads one frame exactly. Reading can stop at any byte and go on there.
 
 Only this module decides what is a frame. FrameScanner (``scanner``) and ReceiptScanner (``decoder``) have
 faster paths for frames of known forms, and use this module for all others. So all refuse the same frames.
 
-The result does not depend on how the input was split. Everything before an error is read first, and an error
-is raised at the first byte that proves it, so limits are checked as early as possible. Sections: STOMP 1.2
-"Augmented BNF", "Size Limits", "Header content-length", "Body".
+A head, the command and headers of a frame, is judged once, when it is complete. Before that only three things
+are an error: an unknown command, a NUL, and a frame that becomes too large. So neither the frames that are
+read nor the error depends on how the input was split, and everything before an error is read first. Sections:
+STOMP 1.2 "Augmented BNF", "Size Limits", "Header content-length", "Body".
 """
 
 from __future__ import annotations
@@ -13,24 +14,14 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-from spark_stomp.errors import (
-    BodyTooLarge,
-    CommandTooLong,
-    FrameSyntaxError,
-    FrameTooLarge,
-    HeaderLineTooLong,
-    LimitExceeded,
-    RemoteProtocolError,
-    TooManyHeaders,
-)
+from spark_stomp.errors import FrameSyntaxError, LimitExceeded, RemoteProtocolError
 from spark_stomp.protocol.frames import HEARTBEAT, Frame, HeaderPairs, Limits, Signal
 from spark_stomp.protocol.grammar import (
-    Head,
+    MOST_BLANKS,
     content_length,
     grammar_of,
     no_body_error,
-    parse_header,
-    parse_plain_headers,
+    parse_headers,
     without_line_end,
 )
 from spark_stomp.quoting import quoted
@@ -41,7 +32,8 @@ _LFS: Final = re.compile(rb"\n*")
 _CRS_AND_LFS: Final = re.compile(rb"[\r\n]*")
 _LONE_CR: Final = re.compile(rb"\r(?!\n)")
 _NULS: Final = re.compile(rb"\0*")
-_PARTS: Final = {CommandTooLong: "a command", HeaderLineTooLong: "a header line", BodyTooLarge: "a body"}
+_LOOK_BACK: Final = MOST_BLANKS + 1
+"""Bytes that were searched already and may be the beginning of a blank line."""
 SMALL_PIECE: Final = 4096
 """Pieces of fewer bytes are joined when they are received, because an object for each would take far more
 memory. A judgement, not measured."""
@@ -148,14 +140,22 @@ class ReceiveBuffer:
         self.start = self._waiting = 0
 
 
-class Span(NamedTuple):
-    """A complete frame that is still in the buffer. Offsets are relative to the buffer's start."""
+class Head(NamedTuple):
+    """The head of a frame that is still in the buffer. Offsets are relative to the buffer's start."""
 
     command: str
     headers: HeaderPairs
-    body_start: int
-    body_end: int
-    """The offset of the frame's NUL."""
+    body: int
+    """The offset of the body."""
+    length: int | None
+    """Bytes of the body; None as long as it is not known."""
+    error: RemoteProtocolError | None = None
+    """Why the head is malformed, of a frame whose end is certain all the same."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the frame with its NUL, once the length of the body is known."""
+        return self.body + (self.length or 0) + 1
 
 
 class FrameReader:
@@ -171,10 +171,11 @@ class FrameReader:
         self._grammar = grammar_of(version)
         self._limits = Limits() if limits is None else limits
         self._error: RemoteProtocolError | None = None
-        self._head: Head | None = None
+        self._command: str | None = None  # of a frame whose head is not complete
+        self._head: Head | None = None  # of a frame whose body is not complete
         # Offsets are relative to the buffer's start.
-        self._cursor = 0  # the next byte of this frame to read
-        self._searched = 0  # there is no line end (in a body: no NUL) before this; 0: no frame has begun
+        self._lines = 0  # where the header lines begin
+        self._searched = 0  # what is waited for does not end before this; 0: no frame has begun
         self._stalled = False  # the last result was NEED_DATA
         self._wanted = 0  # unread bytes below which the result stays NEED_DATA
 
@@ -211,8 +212,8 @@ class FrameReader:
             raise self._error.with_traceback(None)
 
     def _forget_progress(self) -> None:
-        self._head = None
-        self._cursor = self._searched = self._wanted = 0
+        self._command = self._head = None
+        self._searched = self._wanted = 0
         self._stalled = False
 
     def _consume(self, count: int) -> None:
@@ -220,11 +221,11 @@ class FrameReader:
         self._forget_progress()
         self._buffer.consume(count)
 
-    def _take_frame(self, span: Span) -> Frame:
+    def _take_frame(self, head: Head) -> Frame:
         """Remove the frame from the buffer and return it."""
-        body = self._buffer.peek(span.body_start, span.body_end)
-        self._consume(span.body_end + 1)
-        return Frame(span.command, span.headers, body)
+        body = self._buffer.peek(head.body, head.size - 1)
+        self._consume(head.size)
+        return Frame(head.command, head.headers, body)
 
     def _still_stalled(self) -> bool:
         """Whether too few bytes have arrived since the last NEED_DATA."""
@@ -236,41 +237,29 @@ class FrameReader:
     def _pull(self) -> bool:
         """Let the buffer take what has arrived; False if that is nothing, or too little.
 
-        If ``data`` is still ``bytes``, a head that has begun is read again from its first byte, because all
-        lines of a head together are read faster than each alone. The cost stays linear: the part that is read
-        twice is not longer than the new bytes.
+        If ``data`` is still ``bytes``, a head that has begun is read again from its first byte, because a
+        faster path may take it then. The cost stays linear: the part that is read twice is not longer than
+        the new bytes.
         """
         buffer, wanted = self._buffer, self._wanted
         if len(buffer) < wanted or not buffer.pull(wanted):
             return False
-        if isinstance(buffer.data, bytes) and (self._head is None or not self._head.complete):
+        if isinstance(buffer.data, bytes) and self._head is None:
             self._forget_progress()
         return True
 
-    def _enter_body(self, command: str, length: int | None, body_start: int) -> None:
-        """Go on with the body of a frame whose head was accepted elsewhere."""
-        self._head = Head(command, self._grammar, self._limits, complete=True, length=length)
-        self._cursor = self._searched = body_start
-
-    def _read_span(self) -> Span | Literal[Signal.HEARTBEAT] | None:
-        """The next frame, HEARTBEAT for EOLs between frames, or None if more data is needed.
+    def _read(self) -> Head | Literal[Signal.HEARTBEAT] | None:
+        """The head of the next frame, HEARTBEAT for EOLs between frames, or None if more data is needed.
 
         EOLs are consumed. A frame stays in the buffer until ``_consume``. Raises RemoteProtocolError.
         """
         if self._head is None:
-            begun = self._skip_to_frame()
-            if begun is not True:
-                return begun
-        head = self._head
-        assert head is not None
-        if not head.complete and self._searched == self._cursor:
-            self._read_lines_at_once(head)
-        while not head.complete:
-            line = self._read_line(head.limits, head.limits.max_header_line, HeaderLineTooLong)
-            if line is None:
-                return None
-            self._take_header_line(head, line)
-        return self._read_body(head)
+            if self._command is None:
+                begun = self._skip_to_frame()
+                if begun is not True:
+                    return begun
+            self._head = self._read_head()
+        return None if self._head is None else self._read_body(self._head)
 
     # -- between frames, and the command line
 
@@ -313,126 +302,119 @@ class FrameReader:
         return HEARTBEAT
 
     def _read_command(self) -> Literal[True, Signal.HEARTBEAT] | None:
-        grammar, limits = self._grammar, self._limits
-        line = self._read_line(limits, limits.max_command, CommandTooLong)
-        if line is None:
+        grammar, limits, data, start = self._grammar, self._limits, self._buffer.data, self._buffer.start
+        most = min(limits.max_command, limits.max_frame - 1)
+        end = data.find(b"\n", start + self._searched, start + most + 1)
+        line = bytes(data[start : start + most + 1 if end < 0 else end])
+        if b"\0" in line:
+            raise nul_error()
+        if end < 0:
+            if len(line) > most:
+                if most < limits.max_command:
+                    raise self._frame_too_large()
+                raise LimitExceeded(f"a command of more than {most} bytes")
+            self._searched = len(line)
             return None
         name = without_line_end(line, grammar)
+        self._lines = self._searched = end + 1 - start
         if grammar.lenient:
             name = name.upper()
             if not name:
-                self._consume(self._cursor)
+                self._consume(self._lines)
                 return HEARTBEAT
         command = name.decode("ascii", "backslashreplace")
         if command not in grammar.commands:
             raise FrameSyntaxError(f"unknown command {quoted(command, 40)} (STOMP {grammar.version})")
-        self._head = Head(command, grammar, limits, after_crlf=line.endswith(b"\r"))
+        self._command = command
         return True
 
-    # -- lines
+    # -- the other lines of the head
 
-    def _read_line(self, limits: Limits, longest: int, too_long: type[LimitExceeded]) -> bytes | None:
-        """The next line without its LF; None if it is not complete.
-
-        Raises as soon as a NUL has arrived or the line is longer than ``longest`` bytes.
-        """
+    def _read_head(self) -> Head | None:
+        """The complete head of the frame whose command was read; None if more data is needed."""
+        assert self._command is not None
         data, start = self._buffer.data, self._buffer.start
-        begin = start + self._cursor
-        room = limits.max_frame - self._cursor - 1
-        stop = begin + min(longest, room) + 1
-        end = data.find(b"\n", start + self._searched, stop)
-        if data.find(b"\0", start + self._searched, stop if end < 0 else end) >= 0:
-            raise FrameSyntaxError("a NUL comes before the blank line that ends the headers")
-        if end < 0:
-            if len(data) >= stop:
-                raise _too_large(limits, longest, room, too_long)
-            self._searched = len(data) - start
+        stop = min(len(data), start + self._limits.max_frame - 1)
+        begin = start + max(self._lines - 1, self._searched - _LOOK_BACK)
+        blank = self._grammar.blank_line.search(data, begin, stop)
+        end = stop if blank is None else blank.end()
+        if not self._reads_on(self._command) and data.find(b"\0", start + self._searched, end) >= 0:
+            raise nul_error()
+        if blank is None and stop < len(data):
+            raise self._frame_too_large()
+        self._searched = end - start
+        if blank is None:
             return None
-        self._cursor = self._searched = end + 1 - start
-        return bytes(data[begin:end])
+        lines = bytes(data[start + self._lines : blank.start()])
+        return self._judge(self._command, lines)
 
-    def _read_lines_at_once(self, head: Head) -> None:
-        """Read all complete header lines together, unless one might be too long or contains a NUL.
+    def _reads_on(self, command: str) -> bool:
+        """Whether a head with a NUL is read to its end."""
+        return False
 
-        The result is that of reading line by line; only the search for each line end is saved.
+    def _judge(self, command: str, lines: bytes) -> Head:
+        """The head with these header lines, which have LFs between them. ``_searched`` is its end.
+
+        Raises RemoteProtocolError.
         """
-        data, begin = self._buffer.data, self._buffer.start + self._cursor
-        stop = begin + min(head.limits.max_header_line, head.limits.max_frame - self._cursor - 1)
-        end = data.find(b"\n\r\n" if head.after_crlf else b"\n\n", begin, stop)
-        if end < 0:
-            end = data.rfind(b"\n", begin, stop)
-        region = bytes(data[begin:end]) if end >= 0 else b"\0"
-        if b"\0" in region:
-            return
-        headers = parse_plain_headers(region, head)
-        if headers is not None and len(head.headers) + len(headers) <= head.limits.max_headers:
-            head.headers += headers
-            self._cursor = self._searched = self._cursor + len(region) + 1
-            return
-        for line in region.split(b"\n"):
-            self._cursor += len(line) + 1
-            self._take_header_line(head, line)
-            if head.complete:
-                break
-        self._searched = self._cursor
-
-    def _take_header_line(self, head: Head, line: bytes) -> None:
-        line = without_line_end(line, head.grammar)
-        if not line:
-            head.length = content_length(head)
-            head.complete = True
-            self._check_declared_size(head)
-            return
-        if len(head.headers) >= head.limits.max_headers:
-            raise TooManyHeaders(f"{head.command} has more than {head.limits.max_headers} headers")
-        head.headers.append(parse_header(line, head))
+        limits = self._limits
+        count = lines.count(b"\n") + 1 if lines else 0
+        if count > limits.max_headers:
+            raise LimitExceeded(f"{command} has more than {limits.max_headers} headers")
+        longest = limits.max_header_line
+        if len(lines) > longest and max(map(len, lines.split(b"\n"))) > longest:
+            raise LimitExceeded(f"a header line of more than {longest} bytes")
+        headers = parse_headers(lines, command, self._grammar)
+        head = Head(command, headers, self._searched, content_length(headers, command, self._grammar, limits))
+        if head.size > limits.max_frame:
+            raise self._frame_too_large()
+        return head
 
     # -- the body
 
-    def _check_declared_size(self, head: Head) -> None:
-        """Refuse a frame whose declared size is too large, before its body arrives."""
-        if head.length is not None and self._cursor + head.length + 1 > head.limits.max_frame:
-            raise _too_large(head.limits, head.length, -1, FrameTooLarge)
-
-    def _read_body(self, head: Head) -> Span | None:
-        data, start = self._buffer.data, self._buffer.start
-        end = self._find_nul(head) if head.length is None else start + self._cursor + head.length
-        if end is None:
-            return None
+    def _read_body(self, head: Head) -> Head | None:
+        data, start, length = self._buffer.data, self._buffer.start, head.length
+        if length is None:
+            end = self._find_nul(head)
+            return None if end is None else Head(head.command, head.headers, head.body, end, head.error)
+        end = start + head.body + length
         if end >= len(data):
             self._wanted = end + 1 - start
             return None
         if data[end]:
             raise FrameSyntaxError(
-                f"content-length of {head.command} is {head.length}, but no NUL follows the body"
+                f"content-length of {head.command} is {length}, but no NUL follows the body"
             )
-        return Span(head.command, tuple(head.headers), self._cursor, end - start)
+        return head
 
     def _find_nul(self, head: Head) -> int | None:
-        """Where a frame without content-length ends; None if its NUL has not arrived."""
-        data, start, limits = self._buffer.data, self._buffer.start, head.limits
-        longest = limits.max_body if head.command in head.grammar.with_body else 0
-        room = limits.max_frame - self._cursor - 1
-        stop = start + self._cursor + min(longest, room) + 1
-        end = data.find(b"\0", start + self._searched, stop)
+        """The length of a body without content-length; None if its NUL has not arrived."""
+        data, limits = self._buffer.data, self._limits
+        body = self._buffer.start + head.body
+        longest = limits.max_body if head.command in self._grammar.with_body else 0
+        room = limits.max_frame - head.body - 1
+        stop = body + min(longest, room) + 1
+        end = data.find(b"\0", self._buffer.start + self._searched, stop)
         if end >= 0:
-            return end
+            return end - body
         if len(data) >= stop:
-            if longest <= room and head.command not in head.grammar.with_body:
-                raise no_body_error(head)
-            raise _too_large(limits, longest, room, BodyTooLarge)
-        self._searched = len(data) - start
+            if longest > room:
+                raise self._frame_too_large()
+            if head.command not in self._grammar.with_body:
+                raise no_body_error(head.command, self._grammar)
+            raise LimitExceeded(f"a body of more than {longest} bytes")
+        self._searched = len(data) - self._buffer.start
         return None
+
+    def _frame_too_large(self) -> LimitExceeded:
+        return LimitExceeded(f"a frame of more than {self._limits.max_frame} bytes")
+
+
+def nul_error() -> FrameSyntaxError:
+    return FrameSyntaxError("a NUL comes before the blank line that ends the headers")
 
 
 def _run_end(run: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int:
     """The end of what ``run`` matches at ``start``; ``start`` if it matches nothing."""
     match = run.match(data, start)
     return start if match is None else match.end()
-
-
-def _too_large(limits: Limits, longest: int, room: int, error: type[LimitExceeded]) -> LimitExceeded:
-    """The error for the lower limit, in bytes: ``longest`` of this part, or ``room`` left in its frame."""
-    if longest <= room:
-        return error(f"{_PARTS[error]} of more than {longest} bytes")
-    return FrameTooLarge(f"a frame of more than {limits.max_frame} bytes")

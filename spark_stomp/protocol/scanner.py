@@ -55,8 +55,15 @@ from spark_stomp.protocol.layouts import (
     RunLayout,
     compile_run,
 )
-from spark_stomp.protocol.raw import BadFrame, MalformedMessage, RawNames, raw_values, read_malformed
-from spark_stomp.protocol.reader import FrameReader, Span
+from spark_stomp.protocol.raw import (
+    MalformedMessage,
+    RawNames,
+    length_of_malformed,
+    malformed_message,
+    raw_values,
+    read_malformed,
+)
+from spark_stomp.protocol.reader import FrameReader, Head, nul_error
 
 _REDELIVERED: Final = b"\nredelivered:true\n"
 _COUNT: Final = b"\nx-delivery-count:"
@@ -166,7 +173,6 @@ class FrameScanner(FrameReader):
     ) -> None:
         super().__init__(version, limits)
         self._tolerant = tolerant
-        self._bad: BadFrame | None = None
         self._escaped = {char.encode() for char in self._grammar.unescapes} - {b"\\"}
         self._subscriptions: frozenset[str] = frozenset()
         self._raw_subscriptions: set[bytes] = set()
@@ -224,27 +230,24 @@ class FrameScanner(FrameReader):
         if builder.ends:
             return builder.block()
         self._raise_error()
-        if isinstance(event, Span):
-            return self._take_frame(event)
-        if isinstance(event, int):
-            return self._take_malformed(event)
-        return event
+        if not isinstance(event, Head):
+            return event
+        return self._take_frame(event) if event.error is None else self._take_malformed(event, event.error)
 
-    def _fill_block(self, builder: _BlockBuilder) -> Span | int | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
+    def _fill_block(self, builder: _BlockBuilder) -> Head | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
         """Collect MESSAGE frames until something else follows. Remembers an error, and does not raise it.
 
-        Returns what follows: a frame, the offset of the NUL of a malformed message, or a signal.
+        Returns what follows: the head of a frame, which may be malformed, or a signal.
         """
         while not builder.ends or builder.source is self._buffer.data:
             if not self._searched:
                 self._scan_runs(builder)
             try:
-                event = self._read_span() if self._bad is None else self._bad_end(self._bad)
+                event = self._read()
             except RemoteProtocolError as error:
-                if not self._may_end(error):
-                    self._fail(error)
-                    return NEED_DATA
-                continue
+                # Of a malformed message whose end is unknown after all, the first reason counts.
+                self._fail((self._head and self._head.error) or error)
+                return NEED_DATA
             if event is None:
                 if not self._pull():
                     self._stalled = True
@@ -252,9 +255,7 @@ class FrameScanner(FrameReader):
             elif event is HEARTBEAT:
                 if not builder.ends:
                     return HEARTBEAT
-            elif isinstance(event, int):
-                return event
-            elif event.command == "MESSAGE" and self._collects(event.headers):
+            elif event.command == "MESSAGE" and event.error is None and self._collects(event.headers):
                 self._take_message(event, builder)
             else:
                 return event
@@ -273,11 +274,11 @@ class FrameScanner(FrameReader):
 
     # -- the exact path
 
-    def _take_message(self, span: Span, builder: _BlockBuilder) -> None:
+    def _take_message(self, message: Head, builder: _BlockBuilder) -> None:
         buffer, grammar = self._buffer, self._grammar
-        head = buffer.peek(0, span.body_start)
-        builder.extend(buffer.data, buffer.start, [buffer.start + span.body_end + 1])
-        self._consume(span.body_end + 1)
+        head = buffer.peek(0, message.body)
+        builder.extend(buffer.data, buffer.start, [buffer.start + message.size])
+        self._consume(message.size)
         values = raw_values(head, self._collected, grammar)
         builder.acks.append(values.ack)
         builder.ids.append(values.id)
@@ -285,45 +286,38 @@ class FrameScanner(FrameReader):
             builder.times.append(values.time)
         builder.subscriptions.append(values.subscription)
         builder.heads.append(head)
-        if span.headers and b"\r" not in head and not grammar.lenient:
-            self._layouts.saw(span.headers)
+        if message.headers and b"\r" not in head and not grammar.lenient:
+            self._layouts.saw(message.headers)
 
     # -- malformed messages
 
-    def _forget_progress(self) -> None:
-        super()._forget_progress()
-        self._bad = None
+    def _reads_on(self, command: str) -> bool:
+        return self._tolerant and command == "MESSAGE"
 
-    def _may_end(self, error: RemoteProtocolError) -> bool:
-        """Begin to search for the end of the frame refused with ``error``; False if its end is unknown."""
-        head = self._head
-        if not self._tolerant or self._bad or head is None or head.complete or head.command != "MESSAGE":
-            return False
-        self._bad = BadFrame(head, error)
-        return True
-
-    def _bad_end(self, bad: BadFrame) -> int | None:
-        """The offset of the refused frame's NUL; None if more data is needed. Raises if it is unknown."""
-        if not bad.body:
-            if not bad.find_body(self._buffer):
-                return None
-            self._enter_body("MESSAGE", bad.length, bad.body)
-        assert self._head is not None
+    def _judge(self, command: str, lines: bytes) -> Head:
+        """The head. If the scanner is tolerant, it may be malformed, but the end of its frame is certain."""
+        size, limits = self._searched, self._limits
         try:
-            span = self._read_body(self._head)
-        except RemoteProtocolError:
-            raise bad.error from None
-        return None if span is None else span.body_end
+            if b"\0" in lines:
+                raise nul_error()
+            return super()._judge(command, lines)
+        except RemoteProtocolError as error:
+            if not self._reads_on(command):
+                raise
+            length = length_of_malformed(self._buffer.peek(0, size), self._grammar, error)
+            head = Head(command, (), size, length, error)
+            if head.size > limits.max_frame or (length or 0) > limits.max_body:
+                raise
+            return head
 
-    def _take_malformed(self, end: int) -> MalformedMessage | Frame:
+    def _take_malformed(self, head: Head, error: RemoteProtocolError) -> MalformedMessage | Frame:
         """Remove and return the refused frame; if its subscription is foreign, its readable parts."""
-        assert self._bad is not None
-        bad, data = self._bad, self._buffer.peek(0, end + 1)
-        self._consume(end + 1)
+        data = self._buffer.peek(0, head.size)
+        self._consume(head.size)
         readable = read_malformed(data, self.version)
         if not self._collects(readable.headers):
             return Frame("MESSAGE", *readable)
-        return bad.message(data, self._collected)
+        return malformed_message(data, head.body, error, self._collected, self._grammar)
 
     # -- the fast path
 
@@ -350,7 +344,8 @@ class FrameScanner(FrameReader):
                 ours = at is None or self._count_ours([match[at]])
                 if ours and self._count_plain([head]) and size < min(limits.max_frame, limits.max_body):
                     self._buffer.start = match.end() - len(head)
-                    self._enter_body("MESSAGE", length, len(head))
+                    self._head = Head("MESSAGE", (), len(head), length)
+                    self._searched = len(head)
                 return
 
     def _scan_run(self, rank: int, builder: _BlockBuilder) -> bool:

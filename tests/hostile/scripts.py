@@ -203,7 +203,7 @@ SCRIPTS = (
         plays(Peer.connect, waits("SEND"), LONG_REFUSAL, floods(b"ERROR\nmessage:again\n\n\0", 1 << 20)),
         r"^\[STOMP_DESTINATION_REFUSED\]", "send", messages=100, within=5,
         options={"reconnectTimeout": "60s"}),
-    sending("ERROR of 120 MB", r"^\[STOMP_BODY_TOO_LARGE\].*1048576",
+    sending("ERROR of 120 MB", r"^\[STOMP_LIMIT_EXCEEDED\].*1048576",
         b"ERROR\nmessage:no\n\n", floods(b"x", 120 << 20), b"\0"),
     # On every connection, so each confirms one message.
     BrokerCase("sink: closes after the first receipt", plays(Peer.connect, lambda peer: peer.confirm("SEND")),

@@ -8,9 +8,9 @@ from spark_stomp.errors import (
     FrameEncodeError,
     FrameSyntaxError,
     HeartbeatLost,
+    LimitExceeded,
     LocalProtocolError,
     RemoteProtocolError,
-    TooManyHeaders,
 )
 from spark_stomp.protocol import (
     NEED_DATA,
@@ -74,7 +74,7 @@ class TestConnecting:
         many = "".join(f"h{n}:v\n" for n in range(500))
         connection = connecting(limits=Limits(max_headers=1000))
         connection.receive_data(f"CONNECTED\nversion:1.2\n{many}\n\0".encode(), 0.0)
-        with pytest.raises(TooManyHeaders):
+        with pytest.raises(LimitExceeded):
             connection.next_event()
         connection = connected(limits=Limits(max_headers=600))
         connection.receive_data(f"ERROR\n{many}\n\0".encode(), 0.0)

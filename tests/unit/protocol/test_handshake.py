@@ -5,7 +5,7 @@ import pytest
 from spark_stomp.errors import (
     FrameEncodeError,
     FrameSyntaxError,
-    HeaderLineTooLong,
+    LimitExceeded,
 )
 from spark_stomp.protocol import HEARTBEAT, NEED_DATA, ClientConfig, Frame, Limits
 from spark_stomp.protocol.handshake import HandshakeDecoder, encode_connect
@@ -111,5 +111,5 @@ def test_when_both_refuse_the_strict_reason_is_told_every_time() -> None:
 def test_limits_hold_on_the_second_try() -> None:
     longest = Limits.before_connected().max_header_line
     assert decoder_of(b"connect\n" + b":".ljust(longest, b"x") + b"\n\n\0").next_event() != NEED_DATA
-    with pytest.raises(HeaderLineTooLong):
+    with pytest.raises(LimitExceeded):
         decoder_of(b"connect\n" + b":".ljust(longest + 1, b"x") + b"\n\n\0").next_event()

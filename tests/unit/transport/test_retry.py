@@ -160,7 +160,7 @@ def test_the_log_says_what_a_long_pause_is_for() -> None:
         (errors.PasswordUnreadable, False),
         (errors.DestinationRefused, False),
         (errors.TlsRefused, False),
-        (errors.FrameTooLarge, False),
+        (errors.LimitExceeded, False),
         (errors.FrameSyntaxError, False),
         (errors.VersionError, False),
         (errors.UnsupportedError, False),
