@@ -4,5 +4,3 @@ from __future__ import annotations
 
 from spark_stomp.arrow.decode import RowRules, decode_frames
 from spark_stomp.arrow.text import OnError
-
-__all__ = ["OnError", "RowRules", "decode_frames"]

@@ -3,5 +3,3 @@
 from spark_stomp.brokers.dialect import Dialect
 from spark_stomp.brokers.known import dialect_for, dialect_named, dialect_of
 from spark_stomp.brokers.subscriptions import Subscription, plain_subscription
-
-__all__ = ["Dialect", "Subscription", "dialect_for", "dialect_named", "dialect_of", "plain_subscription"]

@@ -18,10 +18,9 @@ import contextlib
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Final, NamedTuple
 
 from spark_stomp.brokers import dialect_of, plain_subscription
@@ -34,8 +33,8 @@ from spark_stomp.protocol import (
     Event,
     Frame,
     MalformedMessage,
-    MessageReceived,
-    MessagesScanned,
+    MessageBlock,
+    ack_headers,
     ack_modes,
     handle_header,
 )
@@ -166,10 +165,10 @@ class Trial:
         with open_connection(self._connection, scan=True) as connection:
             self._deliveries = []
             try:
-                headers = (*dialect.subscribe_headers(self._queue, prefetch, frame_bytes=_BODY), *headers)
                 ack = "client-individual" if self.individual else "client"
-                subscribe = partial(connection.session.subscribe, self._subscription, self._queue)
-                self._request(connection, "SUBSCRIBE", [partial(subscribe, ack=ack, headers=headers)])
+                own = (("id", self._subscription), ("destination", self._queue), ("ack", ack))
+                window = dialect.subscribe_headers(self._queue, prefetch, frame_bytes=_BODY)
+                self._request(connection, "SUBSCRIBE", [(*own, *window, *headers)])
                 yield connection
             except UsageError:
                 disconnect(connection, dialect, (self._subscription,))
@@ -179,34 +178,34 @@ class Trial:
         return f"{self._token}-{number}"
 
     def _send(self, connection: Connection, numbers: Iterable[int]) -> None:
-        session = connection.session
         rules = send_rules(self._options, SinkColumns(("body",), True), self.version, self.dialect)
         headers = tuple(rules.defaults(time.time(), to_queue=rules.is_queue(self._queue)).items())
         # One at a time: CoilMQ 1.1.0 ends a connection if a frame comes to it in two parts.
         for number in numbers:
             body = f"spark-stomp probe {self._token} {number} ".ljust(_BODY, "x").encode()
-            own = (OWN_ID, self._own_id(number))
-            self._request(
-                connection, "SEND", [partial(session.send, self._queue, body, headers=(*headers, own))]
-            )
+            own = (("destination", self._queue), (OWN_ID, self._own_id(number)))
+            self._request(connection, "SEND", [(*own, *headers, ("content-length", str(_BODY)))], body)
 
     def _ack(self, connection: Connection, frames: Sequence[Frame]) -> bool:
         """ACK these deliveries; returns False if that has ended the connection."""
         name = handle_header(self.version)
-        ack = partial(connection.session.ack, self._subscription)
         try:
-            self._request(connection, "ACK", [partial(ack, frame.get(name) or "") for frame in frames])
+            handles = (frame.get(name) or "" for frame in frames)
+            named = [ack_headers(self._subscription, handle, self.version) for handle in handles]
+            self._request(connection, "ACK", named)
         except StompError as error:
             self.receipts["ACK"] = error.message
             return False
         return True
 
-    def _request(self, connection: Connection, command: str, requests: Sequence[Callable[..., None]]) -> None:
-        """Make requests, each with its own receipt, and note whether all receipts come."""
+    def _request(
+        self, connection: Connection, command: str, requests: Sequence[HeaderPairs], body: bytes = b""
+    ) -> None:
+        """Make requests with these headers, each with its own receipt, and note whether all receipts come."""
         names, receipts = {}, self.receipts
-        for request in requests:
+        for headers in requests:
             receipt = connection.session.new_receipt()
-            request(receipt=receipt)
+            connection.session.request(command, headers, body, receipt=receipt)
             names[receipt] = f"{command} for {self._queue}"
         missing = ""
         wait = _SILENCE if receipts.get(command) else PATIENCE
@@ -234,10 +233,10 @@ class Trial:
         for event in events:
             if isinstance(event, ErrorReceived):
                 raise connection.error_of(event)
-            if isinstance(event, (MalformedMessage, MessageReceived)):
+            if isinstance(event, (MalformedMessage, Frame)):
                 raise self._not_ours()
-            if isinstance(event, MessagesScanned):
-                frames = frames_in(bytes(event.block.data), self.version)
+            if isinstance(event, MessageBlock):
+                frames = frames_in(bytes(event.data), self.version)
                 self._deliveries += [(self._number(frame), frame) for frame in frames]
                 del self._deliveries[_TOO_MANY:]
 

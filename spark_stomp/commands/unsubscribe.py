@@ -90,9 +90,10 @@ def _end(
     # Brokers that do not know a subscription by its name end the one that is open.
     if dialect.durable_topics is not None and not dialect.durable_topics.ended_by_name:
         receipt = session.new_receipt()
-        headers = dialect.subscribe_headers(topic, 1) + subscription.headers
-        session.subscribe(subscription.id, topic, headers=headers, receipt=receipt)
+        own = (("id", subscription.id), ("destination", topic), ("ack", "client"))
+        headers = (*own, *dialect.subscribe_headers(topic, 1), *subscription.headers)
+        session.request("SUBSCRIBE", headers, receipt=receipt)
         connection.await_receipts({receipt: f"SUBSCRIBE to {topic}"}, timeout)
     receipt = session.new_receipt()
-    session.unsubscribe(subscription.id, headers=subscription.headers, receipt=receipt)
+    session.request("UNSUBSCRIBE", (("id", subscription.id), *subscription.headers), receipt=receipt)
     connection.await_receipts({receipt: f"UNSUBSCRIBE from {topic}"}, timeout)

@@ -7,5 +7,3 @@ prove that they have the run's key pair.
 from spark_stomp.frameserver.client import fetch
 from spark_stomp.frameserver.server import FrameServer, open_frame_server
 from spark_stomp.frameserver.wire import FrameServerAddress, RangeTicket
-
-__all__ = ["FrameServer", "FrameServerAddress", "RangeTicket", "fetch", "open_frame_server"]

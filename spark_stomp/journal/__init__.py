@@ -30,5 +30,3 @@ Tried and left (November 2026):
 
 from spark_stomp.journal.journal import Journal, JournalSettings, open_journal
 from spark_stomp.journal.store import NoRoom
-
-__all__ = ["Journal", "JournalSettings", "NoRoom", "open_journal"]

@@ -37,21 +37,3 @@ from spark_stomp.options.parsing import (
 from spark_stomp.options.rules import STREAM_FILTERS
 from spark_stomp.options.sink_options import MessageOptions, SinkOptions
 from spark_stomp.options.source_options import SourceOptions
-
-__all__ = [
-    "OPTIONS",
-    "STREAM_FILTERS",
-    "ConnectionOptions",
-    "Endpoint",
-    "MessageOptions",
-    "Option",
-    "ReconnectOptions",
-    "SinkOptions",
-    "SourceOptions",
-    "TlsOptions",
-    "check_read",
-    "parse_batch_options",
-    "parse_sink_options",
-    "parse_source_options",
-    "reads_streams",
-]

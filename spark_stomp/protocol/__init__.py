@@ -9,10 +9,15 @@
 ``session``    events; the base of both halves      ``client``, ``server``  the two halves
 """
 
-from spark_stomp.errors import ProtocolError
 from spark_stomp.protocol.client import ClientConnection
 from spark_stomp.protocol.decoder import FrameDecoder
-from spark_stomp.protocol.encoder import ack_handles, encode_frame, handle_header, message_of_handle
+from spark_stomp.protocol.encoder import (
+    ack_handles,
+    ack_headers,
+    encode_frame,
+    handle_header,
+    message_of_handle,
+)
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
 from spark_stomp.protocol.grammar import VERSIONS, escape, unescape
 from spark_stomp.protocol.handshake import ClientConfig, ack_modes
@@ -26,48 +31,9 @@ from spark_stomp.protocol.session import (
     ErrorReceived,
     Event,
     HeartbeatReceived,
-    MessageReceived,
-    MessagesScanned,
     ReceiptReceived,
     ReceiptsReceived,
     ServerEvent,
+    foreign_message,
 )
 from spark_stomp.protocol.states import State
-
-__all__ = [
-    "HEARTBEAT",
-    "NEED_DATA",
-    "VERSIONS",
-    "ClientConfig",
-    "ClientConnection",
-    "ConnectRequested",
-    "Connected",
-    "Disconnected",
-    "ErrorReceived",
-    "Event",
-    "Frame",
-    "FrameDecoder",
-    "FrameScanner",
-    "HeartbeatReceived",
-    "Limits",
-    "MalformedMessage",
-    "MessageBlock",
-    "MessageReceived",
-    "MessagesScanned",
-    "ProtocolError",
-    "ReceiptReceived",
-    "ReceiptsReceived",
-    "ServerConfig",
-    "ServerConnection",
-    "ServerEvent",
-    "State",
-    "ack_handles",
-    "ack_modes",
-    "encode_frame",
-    "escape",
-    "frame_content",
-    "handle_header",
-    "message_of_handle",
-    "read_malformed",
-    "unescape",
-]

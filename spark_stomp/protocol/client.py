@@ -20,36 +20,25 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
+from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol.decoder import FrameDecoder, ReceiptScanner
-from spark_stomp.protocol.encoder import (
-    Headers,
-    ack_headers,
-    encode_acks,
-    encode_frame,
-    request,
-    send_frame,
-)
+from spark_stomp.protocol.encoder import Headers, encode_acks, encode_frame
 from spark_stomp.protocol.frames import Frame, Limits
 from spark_stomp.protocol.handshake import (
-    LENIENT,
     ClientConfig,
     HandshakeDecoder,
-    ack_modes,
     check_refusal,
     client_version,
     encode_connect,
     has_heartbeats,
     parse_heartbeat,
 )
-from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
+from spark_stomp.protocol.scanner import FrameScanner
 from spark_stomp.protocol.session import (
     Connected,
     Disconnected,
     ErrorReceived,
     Event,
-    MessageReceived,
-    MessagesScanned,
     Read,
     ReceiptReceived,
     ReceiptsReceived,
@@ -59,56 +48,6 @@ from spark_stomp.protocol.states import CLIENT_TABLE, DISCONNECT_RECEIPT, EOF, S
 from spark_stomp.quoting import quoted, whole_number
 
 _LISTENING: Final = frozenset({State.CONNECTED, State.DISCONNECTING})
-
-
-class ClientIds:
-    """The subscriptions of one connection, and the receipts that it awaits. These may arrive in any order.
-
-    ``subscriptions`` has the destinations by the ids of the open subscriptions.
-    """
-
-    def __init__(self) -> None:
-        self.subscriptions: dict[str, str] = {}
-        self.receipts: set[str] = set()
-        self.numbers: set[int] = set()
-        self._receipt_number = 0
-
-    def new_receipt(self) -> str:
-        """An id that was not returned before."""
-        self._receipt_number += 1
-        return f"r-{self._receipt_number}"
-
-    def check_new_receipt(self, receipt: str | None) -> None:
-        """Raise LocalProtocolError if a receipt with this id is already awaited."""
-        if receipt in self.receipts:
-            raise LocalProtocolError(f"the receipt {receipt!r} is already awaited")
-
-    def await_receipt(self, receipt: str | None) -> None:
-        """Expect this receipt from now on. Does nothing if ``receipt`` is None."""
-        if receipt is not None:
-            self.receipts.add(receipt)
-
-    def take_receipt(self, receipt: str | None) -> str:
-        """Note that the peer sent this receipt. Raises RemoteProtocolError if it is not awaited."""
-        if receipt not in self.receipts:
-            raise RemoteProtocolError(f"a RECEIPT for {quoted(receipt)}, which was not asked for")
-        self.receipts.discard(receipt)
-        return receipt
-
-    def await_numbers(self, numbers: Collection[int]) -> None:
-        """Expect the receipts with these numbers. Raises LocalProtocolError if one is already awaited."""
-        if not self.numbers.isdisjoint(numbers):
-            raise LocalProtocolError("a receipt with one of these numbers is already awaited")
-        self.numbers.update(numbers)
-
-    def take_numbers(self, numbers: list[int]) -> None:
-        """Note that the peer sent these receipts. Raises RemoteProtocolError if one is not awaited."""
-        left = len(self.numbers) - len(numbers)
-        self.numbers.difference_update(numbers)
-        if len(self.numbers) != left:
-            raise RemoteProtocolError(
-                f"a RECEIPT that was not asked for is among the {len(numbers)} from number {numbers[0]} on"
-            )
 
 
 class ClientConnection(Session[Event]):
@@ -125,14 +64,18 @@ class ClientConnection(Session[Event]):
         )
         super().__init__(CLIENT_TABLE, handshake, _LISTENING)
         self._config = config
-        self._ids = ClientIds()
+        # The receipts that are awaited. They may arrive in any order.
+        self._receipts: set[str] = set()
+        self._numbers: set[int] = set()
+        self._receipt_count = 0
         self._disconnect_receipt: str | None = None
         self.server: str | None = None
         self.session: str | None = None
 
     def new_receipt(self) -> str:
         """An id that no other receipt of this connection has."""
-        return self._ids.new_receipt()
+        self._receipt_count += 1
+        return f"r-{self._receipt_count}"
 
     def collect(
         self, *, id_header: str | None, ack_header: str | None = None, time_header: str | None = None
@@ -146,12 +89,8 @@ class ClientConnection(Session[Event]):
             id_header: the header with the stable id, or None to collect no ids.
             ack_header: the header with the ack handle; by default the one that the STOMP version names.
             time_header: the header with the time that completes the id, or None to collect no times.
-
-        Raises:
-            LocalProtocolError: the session is not connected, or was not configured to ``scan``.
         """
-        if not isinstance(self._source, FrameScanner):
-            raise LocalProtocolError("only a connected session that leaves messages as bytes collects ids")
+        assert isinstance(self._source, FrameScanner), "only a connected session that scans collects ids"
         self._source.collect(id_header=id_header, ack_header=ack_header, time_header=time_header)
 
     # --- what we send
@@ -164,56 +103,33 @@ class ClientConnection(Session[Event]):
         self._machine.local("CONNECT")
         self._out.append(data)
 
-    def subscribe(
+    def request(
         self,
-        subscription_id: str,
-        destination: str,
-        *,
-        ack: str = "client-individual",
+        command: str,
         headers: Headers = (),
+        body: bytes = b"",
+        *,
         receipt: str | None = None,
     ) -> None:
-        """Queue SUBSCRIBE. ``ack`` is "auto", "client" or, except in 1.0, "client-individual"."""
-        self._machine.check("SUBSCRIBE")
-        modes = ack_modes(self._negotiated)
-        if ack not in modes:
-            raise LocalProtocolError(
-                f"ack:{ack} is not known to STOMP {self.version}; it has {', '.join(modes)}"
-            )
-        if not destination:
-            raise LocalProtocolError("SUBSCRIBE needs a destination")
-        own = (("id", subscription_id), ("destination", destination), ("ack", ack))
-        self._queue(request("SUBSCRIBE", own, headers=headers, receipt=receipt))
-        self._ids.subscriptions[subscription_id] = destination
-        if isinstance(self._source, FrameScanner):
-            self._source.collect_from(subscription_id)
+        """Queue a frame with these headers, and with ``receipt`` if it is not None.
 
-    def unsubscribe(self, subscription_id: str, *, headers: Headers = (), receipt: str | None = None) -> None:
-        """Queue UNSUBSCRIBE. Messages that the broker has already sent still arrive.
-
-        A durable subscription, which STOMP does not have, need not be open on this connection: ``headers``
-        name it as the broker wants.
+        After SUBSCRIBE, only messages of the subscriptions of this session are scanned. After UNSUBSCRIBE,
+        messages that the broker has already sent still arrive. After DISCONNECT, our last frame, the event
+        Disconnected follows when its receipt arrives.
         """
-        self._machine.check("UNSUBSCRIBE")
-        # A lenient broker may not know ids; it then finds the subscription by its destination.
-        destination = self._ids.subscriptions.get(subscription_id) if self.version == LENIENT else None
-        own = (("id", subscription_id), ("destination", destination))
-        self._queue(request("UNSUBSCRIBE", own, headers=headers, receipt=receipt))
-        self._ids.subscriptions.pop(subscription_id, None)
-
-    def send(
-        self,
-        destination: str,
-        body: bytes,
-        *,
-        headers: Headers = (),
-        receipt: str | None = None,
-        content_length: bool = True,
-    ) -> None:
-        """Queue SEND (see :func:`~spark_stomp.protocol.encoder.send_frame` for ``content_length``)."""
-        self._machine.check("SEND")
-        frame = send_frame(destination, body, headers=headers, receipt=receipt, content_length=content_length)
-        self._queue(frame)
+        self._machine.check(command)
+        asked = () if receipt is None else (("receipt", receipt),)
+        frame = Frame(command, (*headers, *asked), body)
+        data = encode_frame(frame, self._negotiated)
+        # Nothing has changed if that has failed.
+        self._machine.local(command)
+        if command == "SUBSCRIBE" and isinstance(self._source, FrameScanner):
+            self._source.collect_from(frame.get("id", ""))
+        elif command == "DISCONNECT":
+            self._disconnect_receipt = receipt
+        if receipt is not None:
+            self._receipts.add(receipt)
+        self._out.append(data)
 
     def send_raw(self, frames: memoryview, receipts: Collection[int]) -> None:
         """Queue complete SEND frames. They are not copied, so they must not change until they are sent.
@@ -224,16 +140,8 @@ class ClientConnection(Session[Event]):
                 number.
         """
         self._machine.check("SEND")
-        self._ids.await_numbers(receipts)
+        self._numbers.update(receipts)
         self._out.append(frames)
-
-    def ack(
-        self, subscription_id: str, handle: str, *, headers: Headers = (), receipt: str | None = None
-    ) -> None:
-        """Queue ACK. ``handle`` is the ``ack`` header of the MESSAGE in 1.2, ``message-id`` before that."""
-        self._machine.check("ACK")
-        own = ack_headers(subscription_id, handle, self._negotiated)
-        self._queue(request("ACK", own, headers=headers, receipt=receipt))
 
     def ack_raw(self, handles: Sequence[bytes], *, receipt: str | None = None) -> None:
         """Queue one ACK for each handle.
@@ -245,44 +153,26 @@ class ClientConnection(Session[Event]):
         self._machine.check("ACK")
         if not handles:
             return
-        self._ids.check_new_receipt(receipt)
         self._out.append(encode_acks(handles, self._negotiated, receipt=receipt))
-        self._ids.await_receipt(receipt)
-
-    def disconnect(self, receipt: str | None = None) -> None:
-        """Queue DISCONNECT, our last frame. The event Disconnected follows when its receipt arrives."""
-        self._queue(request("DISCONNECT", (), receipt=receipt))
-        self._disconnect_receipt = receipt
-
-    def _queue(self, frame: Frame) -> None:
-        """Encode and queue a frame. If that fails, nothing has changed: receipt and bytes are added last."""
-        receipt = frame.get("receipt")
-        self._ids.check_new_receipt(receipt)
-        data = encode_frame(frame, self._negotiated)
-        self._machine.local(frame.command)
-        self._ids.await_receipt(receipt)
-        self._out.append(data)
+        if receipt is not None:
+            self._receipts.add(receipt)
 
     # --- what comes
 
     def _read(self, event: Read) -> Event:
-        if isinstance(event, Frame):
-            reader = _READERS.get(event.command)
-            if reader is None:
-                raise RemoteProtocolError(f"a broker may not send {event.command}")
-            return reader(self, event)
         if isinstance(event, list):
             return self._read_numbered(event)
-        self._machine.remote("MESSAGE")
-        return MessagesScanned(event) if isinstance(event, MessageBlock) else event
+        if not isinstance(event, Frame) or event.command == "MESSAGE":
+            self._machine.remote("MESSAGE")
+            return event
+        reader = _READERS.get(event.command)
+        if reader is None:
+            raise RemoteProtocolError(f"a broker may not send {event.command}")
+        return reader(self, event)
 
     def _read_end(self) -> Event:
         self._machine.remote(EOF)
         return Disconnected(confirmed=False)
-
-    def _read_message(self, frame: Frame) -> Event:
-        self._machine.remote("MESSAGE")
-        return MessageReceived(frame)
 
     def _read_receipt(self, frame: Frame) -> Event:
         receipt = frame.get("receipt-id")
@@ -291,12 +181,19 @@ class ClientConnection(Session[Event]):
             return self._read_numbered([number])
         last = self._disconnect_receipt is not None and receipt == self._disconnect_receipt
         self._machine.remote(DISCONNECT_RECEIPT if last else "RECEIPT")
-        receipt = self._ids.take_receipt(receipt)
+        if receipt not in self._receipts:
+            raise RemoteProtocolError(f"a RECEIPT for {quoted(receipt)}, which was not asked for")
+        self._receipts.remove(receipt)
         return Disconnected() if last else ReceiptReceived(receipt)
 
     def _read_numbered(self, numbers: list[int]) -> Event:
         self._machine.remote("RECEIPT")
-        self._ids.take_numbers(numbers)
+        left = len(self._numbers) - len(numbers)
+        self._numbers.difference_update(numbers)
+        if len(self._numbers) != left:
+            raise RemoteProtocolError(
+                f"a RECEIPT that was not asked for is among the {len(numbers)} from number {numbers[0]} on"
+            )
         return ReceiptsReceived(numbers)
 
     def _number_of(self, receipt: str | None) -> int | None:
@@ -339,7 +236,6 @@ class ClientConnection(Session[Event]):
 
 _READERS: Mapping[str, Callable[[ClientConnection, Frame], Event]] = {
     "CONNECTED": ClientConnection._read_connected,
-    "MESSAGE": ClientConnection._read_message,
     "RECEIPT": ClientConnection._read_receipt,
     "ERROR": ClientConnection._read_error,
 }

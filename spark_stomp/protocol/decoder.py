@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Literal
 
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol.frames import NEED_DATA, Frame, Limits, Signal
 from spark_stomp.protocol.reader import FrameReader, Head
-
-_PLAIN_LIMITS: Final = Limits(max_header_line=128, max_headers=1, max_frame=256)
-"""No plain RECEIPT exceeds these. If the reader's limits are not lower, a plain RECEIPT needs no check."""
 
 
 class FrameDecoder(FrameReader):
@@ -66,7 +63,8 @@ class ReceiptScanner(FrameDecoder):
 
     Args:
         version: one of ``VERSIONS``.
-        limits: the largest frame to accept.
+        limits: the largest frame to accept. A plain RECEIPT is not checked: it
+            has one header and less than 256 bytes.
         prefix: the beginning of the ids of numbered receipts; a decimal number follows it.
     """
 
@@ -75,12 +73,6 @@ class ReceiptScanner(FrameDecoder):
         self._match_run = re.compile(rb"(?:%b[0-9]{1,18}\n\n\0\n*)+" % head).match
         self._find_numbers = re.compile(rb"%b([0-9]+)\n" % head).findall
         super().__init__(version, limits)
-        plain = _PLAIN_LIMITS
-        self._scans = (
-            limits.max_header_line >= plain.max_header_line
-            and limits.max_headers >= plain.max_headers
-            and limits.max_frame >= plain.max_frame
-        )
 
     # A ReceiptScanner cannot replace a FrameDecoder, because it also returns lists.
     def next_event(  # type: ignore[override]
@@ -101,7 +93,7 @@ class ReceiptScanner(FrameDecoder):
     def _scan(self) -> list[int] | None:
         """The numbers of the next receipts, if these are complete and plain."""
         buffer = self._buffer
-        if not self._scans or self.begun:
+        if self.begun:
             return None
         if buffer.start == len(buffer.data):
             self._pull()

@@ -4,8 +4,8 @@ Text that a reader would take for something else is refused, because it could in
 written in their order. If the body contains a NUL and the frame has no ``content-length``, that header is
 added last: without it no reader could find the end of the frame.
 
-Some headers of a client's frame are set only by arguments. A caller's further headers may not repeat them:
-the first of repeated headers wins, so the second would have no effect, or a different one on each broker.
+Options with further headers may not repeat those that the connector sets (REQUEST_OWNS, SEND_OWNS): the
+first of repeated headers wins, so the second would have no effect, or a different one on each broker.
 
 An ACK or NACK names a MESSAGE by these headers (STOMP 1.0 "ACK"; 1.1 and 1.2 "ACK", "NACK"):
 
@@ -105,63 +105,9 @@ REQUEST_OWNS = frozenset(
 SEND_OWNS = frozenset({"destination", "transaction", "receipt", "content-length"})
 
 
-def request(
-    command: str,
-    own: Iterable[tuple[str, str | None]],
-    *,
-    headers: Headers = (),
-    receipt: str | None = None,
-) -> Frame:
-    """A frame without a body: ``own`` headers, then the caller's, then ``receipt``.
-
-    Headers with the value None are left out.
-
-    Raises:
-        LocalProtocolError: ``headers`` names one of ``REQUEST_OWNS``.
-    """
-    extra = tuple(headers)
-    check_extra_headers(command, REQUEST_OWNS, extra)
-    return Frame(command, present(own) + extra + present((("receipt", receipt),)))
-
-
-def send_frame(
-    destination: str,
-    body: bytes,
-    *,
-    headers: Headers = (),
-    receipt: str | None = None,
-    content_length: bool = True,
-) -> Frame:
-    """A SEND frame (STOMP 1.2, "SEND").
-
-    Args:
-        content_length: add the header ``content-length``. Without it ActiveMQ and Artemis make a text message
-            of the frame. A body with a NUL always gets it.
-
-    Raises:
-        LocalProtocolError: there is no destination, or ``headers`` names a header that the arguments set.
-    """
-    if not destination:
-        raise LocalProtocolError("SEND needs a destination")
-    extra = tuple(headers)
-    check_extra_headers("SEND", SEND_OWNS, extra)
-    length = str(len(body)) if content_length else None
-    common = present((("receipt", receipt), ("content-length", length)))
-    return Frame("SEND", (("destination", destination), *extra, *common), body)
-
-
 def present(candidates: Iterable[tuple[str, str | None]]) -> HeaderPairs:
     """The headers whose value is not None."""
     return tuple((name, value) for name, value in candidates if value is not None)
-
-
-def check_extra_headers(command: str, owned: frozenset[str], headers: Headers) -> None:
-    """Raise LocalProtocolError if ``headers`` names one of ``owned``, which only arguments may set."""
-    clash = sorted({name for name, _ in headers} & owned)
-    if clash:
-        raise LocalProtocolError(
-            f"{command} takes {', '.join(clash)} from its arguments, not from further headers"
-        )
 
 
 def handle_header(version: str) -> str:

@@ -258,7 +258,7 @@ class ClientConfig:
         connect_headers: further headers of CONNECT.
         escaped: write the values in CONNECT with escapes. STOMP has none there, but some brokers read them.
         limits: the largest frames to accept after CONNECTED. Before that, lower limits apply.
-        scan: leave MESSAGE frames as bytes (``MessagesScanned``).
+        scan: leave MESSAGE frames as bytes (``MessageBlock``).
         receipt_prefix: the beginning of the ids of numbered receipts (``ReceiptsReceived``); None if no
             receipts are numbered. Not together with ``scan``.
         receive_margin: how late the broker's heart-beat may be, as a fraction of its interval.

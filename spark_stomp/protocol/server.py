@@ -81,7 +81,7 @@ class ServerConnection(Session[ServerEvent]):
 
     # --- what we send
 
-    def accept(self, now: float, *, session: str, headers: Headers = ()) -> None:
+    def accept(self, now: float, *, session: str) -> None:
         """Answer ConnectRequested with CONNECTED (STOMP 1.2, "CONNECTED Frame")."""
         self._machine.check("CONNECTED")
         version, config = self._chosen, self._config
@@ -91,7 +91,7 @@ class ServerConnection(Session[ServerEvent]):
             own.append(("server", config.server))
         if has_heartbeats(version):
             own.append(("heart-beat", heartbeat_header(config.heartbeat)))
-        data = encode_frame(Frame("CONNECTED", (*own, *headers)), version)
+        data = encode_frame(Frame("CONNECTED", tuple(own)), version)
         self._machine.local("CONNECTED")
         self._required = _REQUIRED[version]
         source = FrameDecoder(version, config.limits)
@@ -113,25 +113,22 @@ class ServerConnection(Session[ServerEvent]):
         self._machine.check("RECEIPT")
         self._out.append(encode_frame(Frame("RECEIPT", (("receipt-id", receipt_id),)), self._chosen))
 
-    def error(
-        self, message: str, *, detail: str = "", receipt_id: str | None = None, headers: Headers = ()
-    ) -> None:
+    def error(self, message: str, *, detail: str = "", receipt_id: str | None = None) -> None:
         """Queue an ERROR, the last frame. The caller closes once it is sent (STOMP 1.2, "ERROR").
 
         Args:
             message: the short text. Line ends in it become blanks.
             detail: the body, as plain text.
             receipt_id: the receipt that the refused frame asked for; None if it asked for none.
-            headers: further headers.
         """
         self._machine.local("ERROR")
-        self._queue_error(message, detail, receipt_id, headers)
+        self._queue_error(message, detail, receipt_id)
 
     def close(self) -> None:
         """End the session. Queued frames may still be sent; nothing more is read."""
         self._machine.local(CLOSE)
 
-    def _queue_error(self, message: str, detail: str, receipt_id: str | None, headers: Headers) -> None:
+    def _queue_error(self, message: str, detail: str, receipt_id: str | None, headers: Headers = ()) -> None:
         body = detail.encode()
         own = [("message", " ".join(message.split())), *headers]
         if receipt_id is not None:

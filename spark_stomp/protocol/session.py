@@ -42,33 +42,6 @@ class Connected:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageReceived:
-    """One MESSAGE frame, decoded.
-
-    With ``ClientConfig.scan`` it is a message of a subscription that this connection does not have.
-    """
-
-    frame: Frame
-
-    @property
-    def stray(self) -> str:
-        """A log line for a message of a subscription that this connection does not have."""
-        subscription, destination = (quoted(self.frame.get(name)) for name in ("subscription", "destination"))
-        return (
-            f"the broker sent a message of the subscription {subscription}, which this "
-            f"connection does not have (destination {destination}). It is left un-acked "
-            "and gives no row. If more such messages come, they are not logged"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class MessagesScanned:
-    """Consecutive MESSAGE frames, left as bytes (``ClientConfig.scan``)."""
-
-    block: MessageBlock
-
-
-@dataclass(frozen=True, slots=True)
 class ReceiptReceived:
     """The broker has processed the frame that asked for this receipt."""
 
@@ -142,8 +115,8 @@ class ConnectRequested:
 
 Event: TypeAlias = (
     Connected
-    | MessageReceived
-    | MessagesScanned
+    | Frame
+    | MessageBlock
     | MalformedMessage
     | ReceiptReceived
     | ReceiptsReceived
@@ -151,8 +124,21 @@ Event: TypeAlias = (
     | Disconnected
     | HeartbeatReceived
 )
+"""What a broker sent. A Frame is a MESSAGE; with ``ClientConfig.scan`` it is foreign, see
+:func:`foreign_message`, and consecutive messages are a MessageBlock."""
 
 ServerEvent: TypeAlias = ConnectRequested | Frame | Disconnected | HeartbeatReceived
+
+
+def foreign_message(message: Frame) -> str:
+    """A log line for a message of a subscription that this connection does not have."""
+    subscription, destination = (quoted(message.get(name)) for name in ("subscription", "destination"))
+    return (
+        f"the broker sent a message of the subscription {subscription}, which this "
+        f"connection does not have (destination {destination}). It is left un-acked "
+        "and gives no row. If more such messages come, they are not logged"
+    )
+
 
 _Source: TypeAlias = HandshakeDecoder | FrameDecoder | FrameScanner
 Read: TypeAlias = Frame | MessageBlock | MalformedMessage | list[int]
@@ -249,11 +235,11 @@ class Session(Generic[EventT]):
     def _read_end(self) -> EventT:
         """The event for the end of the peer's bytes."""
 
-    def data_to_send(self, now: float | None = None) -> bytes | memoryview:
+    def data_to_send(self) -> bytes | memoryview:
         """Take queued bytes, or the first part of them; ``b""`` if nothing is queued.
 
-        Frames that were queued as a ``memoryview`` are not copied. ``now`` is when the bytes are sent; by
-        default the last time that was passed in.
+        Frames that were queued as a ``memoryview`` are not copied. The last time that was passed in counts as
+        the time at which the bytes are sent.
         """
         queued = self._out
         if not queued:
@@ -267,7 +253,7 @@ class Session(Generic[EventT]):
             data = b"".join(queued[:count])
             del queued[:count]
         if self._timer is not None:
-            self._timer.sent(self._now if now is None else now)
+            self._timer.sent(self._now)
         return data
 
     def deadline(self, now: float) -> float | None:

@@ -10,31 +10,9 @@ from spark_stomp.receiver.deliveries import Deliveries, Received
 from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.read_receiver import DISCONNECT_TIMEOUT, ReadReceiver, disconnect
 from spark_stomp.receiver.receiver import Receiver
-from spark_stomp.receiver.status import Counts, ReceiverStatus
+from spark_stomp.receiver.status import ReceiverStatus
 from spark_stomp.receiver.stream_cursor import StreamCursor, begin_of
 from spark_stomp.receiver.stream_deliveries import StreamDeliveries
 from spark_stomp.receiver.stream_log import require_streams, stream_ends
 from spark_stomp.receiver.stream_receiver import StreamReceiver
 from spark_stomp.receiver.subscription import ReceiverSettings
-
-__all__ = [
-    "DISCONNECT_TIMEOUT",
-    "MAX_REMEMBERED",
-    "Block",
-    "Counts",
-    "DedupIndex",
-    "Deliveries",
-    "Log",
-    "ReadReceiver",
-    "Received",
-    "Receiver",
-    "ReceiverSettings",
-    "ReceiverStatus",
-    "StreamCursor",
-    "StreamDeliveries",
-    "StreamReceiver",
-    "begin_of",
-    "disconnect",
-    "require_streams",
-    "stream_ends",
-]

@@ -176,7 +176,7 @@ def disconnect(
     """End a read that has all it wants: UNSUBSCRIBE if that returns the messages at no cost, DISCONNECT."""
     try:
         for name in subscriptions if dialect.unsubscribe_returns else ():
-            connection.session.unsubscribe(name)
+            connection.session.request("UNSUBSCRIBE", [("id", name)])
         connection.disconnect(timeout, _DISCONNECT_MAX_BYTES)
     except StompError as error:
         # The rows are complete, and without DISCONNECT the broker also keeps the un-acked messages.

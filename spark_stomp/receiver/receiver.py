@@ -48,13 +48,13 @@ from spark_stomp.logs import about, get_log, in_context
 from spark_stomp.protocol import (
     ErrorReceived,
     Event,
+    Frame,
     MalformedMessage,
     MessageBlock,
-    MessageReceived,
-    MessagesScanned,
     ReceiptReceived,
     ack_handles,
     ack_modes,
+    foreign_message,
 )
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
@@ -317,13 +317,10 @@ class Receiver:
             connection.require_open()
             receipt = session.new_receipt()
             requests[receipt] = f"SUBSCRIBE to {one}"
-            session.subscribe(
-                subscription.id,
-                one,
-                ack="client-individual" if individual else "client",
-                headers=self._prefetch_headers(one) + subscription.headers,
-                receipt=receipt,
-            )
+            ack = "client-individual" if individual else "client"
+            own = (("id", subscription.id), ("destination", one), ("ack", ack))
+            headers = (*own, *self._prefetch_headers(one), *subscription.headers)
+            session.request("SUBSCRIBE", headers, receipt=receipt)
         connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
         self._acks_confirmed = False
         self._subscribed_since = self._last_active = time.monotonic()
@@ -404,13 +401,13 @@ class Receiver:
             self._handle(connection, connection.poll(max(0.0, timeout)))
         if self._dialect.unsubscribe_returns and not connection.ended:
             for name in self._subscriptions:
-                connection.session.unsubscribe(name)
+                connection.session.request("UNSUBSCRIBE", [("id", name)])
         connection.disconnect(max(0.0, deadline - time.monotonic()))
 
     def _handle(self, connection: Connection, events: Sequence[Event]) -> None:
         for event in events:
-            if isinstance(event, MessagesScanned):
-                self._take(connection, event.block)
+            if isinstance(event, MessageBlock):
+                self._take(connection, event)
             elif isinstance(event, MalformedMessage):
                 self._take_malformed(connection, event)
             elif isinstance(event, ReceiptReceived):
@@ -419,8 +416,8 @@ class Receiver:
                 self._acks_confirmed = True
                 self._last_active = time.monotonic()
                 self._reader.receipt_came()
-            elif isinstance(event, MessageReceived):
-                self._warn_once("stray", event.stray)
+            elif isinstance(event, Frame):
+                self._warn_once("stray", foreign_message(event))
             elif isinstance(event, ErrorReceived):
                 raise self._error_of(connection, event)
         if events:

@@ -37,7 +37,6 @@ from spark_stomp.protocol import (
     Event,
     MalformedMessage,
     MessageBlock,
-    MessagesScanned,
     ack_handles,
 )
 from spark_stomp.transport import Connection, open_connection
@@ -178,8 +177,8 @@ def _looking(
         prefetch = ("prefetch-count", str(_WINDOW if where == "last" else 1))
         # Filtered, it would end where the last message that passes is.
         asked = (pair for pair in options.subscribe_headers if pair[0] not in STREAM_FILTERS)
-        headers = (*asked, prefetch, (OFFSET, where))
-        session.subscribe(_ID, stream, ack="client", headers=headers, receipt=receipt)
+        own = (("id", _ID), ("destination", stream), ("ack", "client"))
+        session.request("SUBSCRIBE", (*own, *asked, prefetch, (OFFSET, where)), receipt=receipt)
         timeout = options.connection.connect_timeout
         connection.await_receipts({receipt: f"SUBSCRIBE to {stream}"}, timeout, look.take)
         yield look
@@ -209,8 +208,8 @@ class _Look:
         for event in events:
             if isinstance(event, ErrorReceived):
                 raise self.connection.error_of(event)
-            if isinstance(event, MessagesScanned):
-                self._take_block(event.block)
+            if isinstance(event, MessageBlock):
+                self._take_block(event)
             elif isinstance(event, MalformedMessage):
                 self._take_block(MessageBlock.of_malformed(event))
 

@@ -2,5 +2,3 @@
 
 from spark_stomp.transport.connect import open_connection
 from spark_stomp.transport.connection import Connection, Pump
-
-__all__ = ["Connection", "Pump", "open_connection"]

@@ -204,7 +204,7 @@ class Connection:
         """
         self.require_open()
         deadline, before = self._clock() + timeout, self.received
-        self.session.disconnect(self.session.new_receipt())
+        self.session.request("DISCONNECT", receipt=self.session.new_receipt())
         while True:
             for event in self.poll(max(0.0, deadline - self._clock())):
                 if isinstance(event, Disconnected) and event.confirmed:

@@ -58,8 +58,9 @@ def _answer(connection: Connection, destination: str, timeout: float) -> ErrorRe
     """The ERROR that refuses the subscription; None if RabbitMQ accepts it."""
     session, until = connection.session, time.monotonic() + timeout
     receipt = session.new_receipt()
-    headers = (("prefetch-count", "1"), ("x-stream-offset", "next"))
-    session.subscribe("0", destination, ack="client", headers=headers, receipt=receipt)
+    own = (("id", "0"), ("destination", destination), ("ack", "client"))
+    further = (("prefetch-count", "1"), ("x-stream-offset", "next"))
+    session.request("SUBSCRIBE", (*own, *further), receipt=receipt)
     while (left := until - time.monotonic()) > 0:
         for event in connection.poll(left):
             if isinstance(event, ErrorReceived):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.codec import Outcome, decode, scan, scanned_frames, splits
+from support.session import ack, subscribe
 
 from spark_stomp.errors import FrameEncodeError, ProtocolError, RemoteProtocolError
 from spark_stomp.protocol import (
@@ -17,7 +18,7 @@ from spark_stomp.protocol import (
     ClientConnection,
     Frame,
     Limits,
-    MessagesScanned,
+    MessageBlock,
     encode_frame,
     unescape,
 )
@@ -132,15 +133,15 @@ def acknowledgement(command: str, message: Frame, version: str) -> Frame:
     connection.receive_data(encode_frame(Frame("CONNECTED", (("version", version),)), version), 0.0)
     connection.receive_data(encode_frame(message, version), 0.0)
     connection.next_event()
-    connection.subscribe(subscription, "/q", ack="client")
+    subscribe(connection, subscription, "/q", ack="client")
     event = connection.next_event()
-    assert isinstance(event, MessagesScanned)
-    handle = unescape(event.block.acks[0], version)
+    assert isinstance(event, MessageBlock)
+    handle = unescape(event.acks[0], version)
     connection.data_to_send()
     if command == "NACK":  # which the client never sends
         data = encode_frame(Frame(command, ack_headers(subscription, handle, version)), version)
     else:
-        connection.ack(subscription, handle)
+        ack(connection, subscription, handle)
         data = bytes(connection.data_to_send())
     (frame,) = decode(version, [data]).frames
     return frame

@@ -17,6 +17,7 @@ from support.brokers.fixtures import on_every_broker, on_every_rabbitmq, on_ever
 from support.brokers.rabbitmq import RabbitMQ
 from support.driven import Run, publish
 from support.proxy import FaultProxy
+from support.session import subscribe
 from support.waiting import PATIENCE
 
 from spark_stomp.brokers import Dialect, dialect_named
@@ -125,7 +126,7 @@ class TestAnExchangeOfRabbitMQ:
         exchange = f"/exchange/amq.topic/{secrets.token_hex(6)}"
         with open_connection(parse_source_options(rabbitmq.options(destination=exchange)).connection) as made:
             headers = (("durable", "true"), ("auto-delete", "false"))
-            made.session.subscribe(f"sub@{exchange}", exchange, ack="client-individual", headers=headers)
+            subscribe(made.session, f"sub@{exchange}", exchange, ack="client-individual", headers=headers)
             made.disconnect(PATIENCE)
         send(rabbitmq, exchange, BODIES)
         with Run(rabbitmq.options(destination=exchange, durableName="sub")) as query:

@@ -12,12 +12,13 @@ from support.brokers import ActiveMQ, Artemis, Broker
 from support.brokers.fixtures import BrokerPool, on_real_brokers
 from support.brokers.rabbitmq import RabbitMQ
 from support.driven import Run, publish
+from support.session import ack, subscribe
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import Dialect, dialect_for, dialect_named
 from spark_stomp.errors import DestinationRefused, TooManyMessages, UnsupportedError
 from spark_stomp.options import parse_batch_options, parse_source_options
-from spark_stomp.protocol import Frame, MessageReceived, encode_frame
+from spark_stomp.protocol import Frame, encode_frame
 from spark_stomp.source.browse import browse
 from spark_stomp.transport import Connection, open_connection
 
@@ -36,11 +37,11 @@ class Consumer:
         self.connection, self.session = connection, connection.session
         self.frames: list[Frame] = []
         receipt = self.session.new_receipt()
-        self.session.subscribe("0", destination, headers=headers, receipt=receipt)
+        subscribe(self.session, "0", destination, headers=headers, receipt=receipt)
         connection.await_receipts({receipt: "SUBSCRIBE"}, PATIENCE, self._keep)
 
     def _keep(self, events: Sequence[object]) -> None:
-        self.frames += [event.frame for event in events if isinstance(event, MessageReceived)]
+        self.frames += [event for event in events if isinstance(event, Frame)]
 
     def take(self, count: int) -> list[Frame]:
         """The first ``count`` frames; fails where they do not come."""
@@ -76,7 +77,7 @@ def consume(broker: Broker, destination: str, count: int) -> list[Frame]:
     with consumer(broker, destination) as taker:
         frames = taker.take(count)
         for frame in frames:
-            taker.session.ack("0", frame.get("ack") or "", receipt="acked" if frame is frames[-1] else None)
+            ack(taker.session, "0", frame.get("ack") or "", receipt="acked" if frame is frames[-1] else None)
         taker.confirm("acked")
     broker.wait_for(destination, ready=0, unacked=0)
     return frames
@@ -99,7 +100,7 @@ def test_the_prefetch_bounds_what_is_unacked(broker: Broker, dialect: Dialect) -
             wait_until(lambda: abs(broker.unacked(queue) - fit) <= 1, what=f"{fit} un-acked messages")
         held = broker.unacked(queue)
         for frame in taker.take(5):
-            taker.session.ack("0", frame.get("ack") or "")
+            ack(taker.session, "0", frame.get("ack") or "")
         taker.take(held + 5)
     consume(broker, queue, 55)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support import session as by_hand
 from support.brokers import Artemis, Broker, RabbitMQ
 from support.brokers.fixtures import on_real_brokers
 from support.driven import Run, publish
@@ -210,7 +211,7 @@ def sender(broker: Broker) -> Iterator[Connection]:
 def confirmed(connection: Connection, destination: str, body: bytes, *headers: tuple[str, str]) -> None:
     receipt = connection.session.new_receipt()
     further = (("persistent", "true"), *headers)
-    connection.session.send(destination, body, headers=further, receipt=receipt)
+    by_hand.send(connection.session, destination, body, headers=further, receipt=receipt)
     connection.await_receipts({receipt: f"SEND to {destination}"}, PATIENCE)
 
 

@@ -16,12 +16,13 @@ from support.brokers.fixtures import on_every_release, on_real_brokers
 from support.driven import Run
 from support.hostile_headers import CHECKED, values_of
 from support.options import sink_options
+from support.session import send, subscribe
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import StompError
-from spark_stomp.protocol import MessageReceived
+from spark_stomp.protocol import Frame
 from spark_stomp.protocol.encoder import SEND_OWNS
 from spark_stomp.sink.task import TaskResult, send_batches
 from spark_stomp.transport import open_connection
@@ -43,7 +44,7 @@ def publish(broker: Broker, queue: str, headers: Iterable[tuple[str, str]]) -> N
             while waiting:
                 header, receipt = waiting.pop(), session.new_receipt()
                 others = [pair for pair in own if pair[0] != header[0]]
-                session.send(queue, b"x", headers=[("persistent", "true"), *others, header], receipt=receipt)
+                send(session, queue, b"x", headers=[("persistent", "true"), *others, header], receipt=receipt)
                 connection.await_receipts({receipt: "SEND"}, PATIENCE)
 
 
@@ -72,12 +73,12 @@ def arrived(broker: Broker, queues: list[str], count: int) -> set[int]:
     with open_connection(sink_options(broker.url, **broker.credentials).connection) as connection:
         for number, queue in enumerate(queues):
             headers = dialect.subscribe_headers(queue, 10)
-            connection.session.subscribe(str(number), queue, ack="client-individual", headers=headers)
+            subscribe(connection.session, str(number), queue, ack="client-individual", headers=headers)
 
         def complete() -> bool:
             events = connection.poll(0.2)
-            found.update(int(event.frame.body) for event in events if isinstance(event, MessageReceived))
-            others = [event for event in events if not isinstance(event, MessageReceived)]
+            found.update(int(event.body) for event in events if isinstance(event, Frame))
+            others = [event for event in events if not isinstance(event, Frame)]
             assert not others, others
             return len(found) >= count
 

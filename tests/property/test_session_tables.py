@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.session import ack, send, subscribe
 
 from spark_stomp.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from spark_stomp.protocol import (
@@ -35,17 +36,17 @@ S = State
 
 def _prepare(connection: ClientConnection) -> None:
     """What the inputs below refer to: a subscription, a receipt."""
-    connection.subscribe("held", "/q")
-    connection.send("/q", b"", receipt="asked")
+    subscribe(connection, "held", "/q")
+    send(connection, "/q", b"", receipt="asked")
 
 
 LOCAL: Mapping[str, Callable[[ClientConnection], None]] = {
     "CONNECT": lambda c: c.connect(0.0),
-    "SEND": lambda c: c.send("/q", b"x"),
-    "SUBSCRIBE": lambda c: c.subscribe("new", "/q"),
-    "UNSUBSCRIBE": lambda c: c.unsubscribe("held"),
-    "ACK": lambda c: c.ack("held", "m"),
-    "DISCONNECT": lambda c: c.disconnect("bye"),
+    "SEND": lambda c: send(c, "/q", b"x"),
+    "SUBSCRIBE": lambda c: subscribe(c, "new", "/q"),
+    "UNSUBSCRIBE": lambda c: c.request("UNSUBSCRIBE", [("id", "held")]),
+    "ACK": lambda c: ack(c, "held", "m"),
+    "DISCONNECT": lambda c: c.request("DISCONNECT", receipt="bye"),
 }
 WIRE: Mapping[str, bytes] = {
     "CONNECTED": b"CONNECTED\nversion:1.2\n\n\0",
@@ -68,7 +69,7 @@ def client_in(state: State) -> ClientConnection:
     feed_client(connection, WIRE["CONNECTED"])
     _prepare(connection)
     if state in (S.DISCONNECTING, S.CLOSED):
-        connection.disconnect("bye")
+        connection.request("DISCONNECT", receipt="bye")
     if state is S.CLOSED:
         feed_client(connection, WIRE[DISCONNECT_RECEIPT])
     if state is S.FAILED:
@@ -340,7 +341,7 @@ def _told(pieces: list[bytes]) -> list[object]:
         while (event := connection.next_event()) is not NEED_DATA:
             events.append(event)
             if len(events) == 1:
-                connection.send("/q", b"", receipt="asked")
+                send(connection, "/q", b"", receipt="asked")
     return events
 
 

@@ -89,7 +89,7 @@ _TEXT = """
     integration/receiver/test_receiver.py::TestReconnect::test_a_login_that_is_refused_now_is_tried_again
 4.8 transport.logins:RefusedLogins.check | refusal is not None and ago < REFUSED_PAUSE -> False
     unit/transport/test_logins.py::TestRefusedLogins::test_are_not_sent_again_for_half_a_minute
-4.9 protocol.client:ClientConnection.subscribe | self._source.collect_from(subscription_id) -> pass
+4.9 protocol.client:ClientConnection.request | self._source.collect_from(frame.get("id", "")) -> pass
     integration/receiver/test_receiver.py::test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack
 4.10 protocol.scanner:FrameScanner.collect | ack_header or handle_header(self.version)
     -> handle_header(self.version)

@@ -7,9 +7,10 @@ import time
 from itertools import pairwise
 
 from spark_stomp.options import parse_source_options
-from spark_stomp.protocol import MessageReceived
+from spark_stomp.protocol import Frame
 from spark_stomp.transport import open_connection
 from support.brokers.rabbitmq import RabbitMQ
+from support.session import ack, subscribe
 from support.waiting import PATIENCE
 
 _DECLARE = """{{new, _}} = rabbit_amqqueue:declare(rabbit_misc:r(<<"/">>, queue, <<"{name}">>), true, false,
@@ -32,13 +33,13 @@ def messages_of(broker: RabbitMQ, stream: str) -> list[tuple[int, str]]:
     with open_connection(options) as connection:
         session = connection.session
         headers = (("prefetch-count", str(_WINDOW)), ("x-stream-offset", "first"))
-        session.subscribe("0", stream, ack="client", headers=headers)
+        subscribe(session, "0", stream, ack="client", headers=headers)
         quiet_from = time.monotonic()
         while time.monotonic() < quiet_from + 2.0:
-            frames = [event.frame for event in connection.poll(0.2) if isinstance(event, MessageReceived)]
+            frames = [event for event in connection.poll(0.2) if isinstance(event, Frame)]
             found += [(int(frame.get("x-stream-offset") or ""), frame.body.decode()) for frame in frames]
             if frames:
-                session.ack("0", frames[-1].get("ack") or "")  # cumulative
+                ack(session, "0", frames[-1].get("ack") or "")  # cumulative
                 quiet_from = time.monotonic()
         connection.disconnect(PATIENCE)
     assert all(one < other for (one, _), (other, _) in pairwise(found)), "the offsets do not ascend"

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from support.options import source_options
+from support.session import send, subscribe
 from support.waiting import PATIENCE
 
 from spark_stomp.commands.devbroker import moved
@@ -110,9 +111,9 @@ def test_verbose_says_who_comes_and_what_moves() -> None:
         url = process.stdout.readline().split()[-1]
         with open_connection(source_options(url, login="ada", password="s3cret").connection) as connection:
             session = connection.session
-            session.subscribe("0", "/queue/in", ack="client")
+            subscribe(session, "0", "/queue/in", ack="client")
             for destination in ("/queue/a", "/queue/a", "/queue/b\x1b[2J"):
-                session.send(destination, b"x")
+                send(session, destination, b"x")
             connection.disconnect(PATIENCE)
         told = ""
         while "/queue/a: depth" not in told:

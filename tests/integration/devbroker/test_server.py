@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from support.session import subscribe
 from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
@@ -16,8 +17,8 @@ from spark_stomp.protocol import (
     Disconnected,
     ErrorReceived,
     Event,
+    Frame,
     HeartbeatReceived,
-    MessageReceived,
 )
 
 
@@ -113,7 +114,7 @@ class TestSessions:
     def test_are_counted(self, broker: DevBroker, connect: Connect) -> None:
         orderly, rude = connect(), connect()
         assert (broker.connections, broker.connects, broker.disconnects) == (2, 2, 0)
-        orderly.session.disconnect("bye")
+        orderly.session.request("DISCONNECT", receipt="bye")
         orderly.flush()
         assert orderly.next() == Disconnected(confirmed=True)
         rude.close()
@@ -140,13 +141,13 @@ def test_a_simulation_may_have_its_own_time() -> None:
     with DevBroker(clock=lambda: 1000.0) as broker:
         client = Client(broker)
         assert isinstance(client.next(), Connected)
-        client.session.subscribe("0", "/queue/a")
+        subscribe(client.session, "0", "/queue/a")
         client.flush()
         for expires in ("1000000", "1000001"):
             broker.publish("/queue/a", b"", [("expires", expires)])
         event = client.next()
-        assert isinstance(event, MessageReceived)
-        assert (event.frame.get("timestamp"), event.frame.get("expires")) == ("1000000", "1000001")
+        assert isinstance(event, Frame)
+        assert (event.get("timestamp"), event.get("expires")) == ("1000000", "1000001")
         assert broker.queue("/queue/a").expired == 1
         client.close()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 import pytest
+from support import session as by_hand
 from support.options import source_options
 from support.tcp import says, tcp_server
 from support.waiting import PATIENCE, pause
@@ -28,7 +29,6 @@ from spark_stomp.protocol import (
     Event,
     Frame,
     HeartbeatReceived,
-    MessageReceived,
     ReceiptReceived,
 )
 from spark_stomp.transport import Connection, open_connection
@@ -44,7 +44,7 @@ def connected(url: str, **options: object) -> Connection:
 
 def subscribe(connection: Connection, destination: str = QUEUE) -> list[object]:
     receipt = connection.session.new_receipt()
-    connection.session.subscribe("0", destination, receipt=receipt)
+    by_hand.subscribe(connection.session, "0", destination, receipt=receipt)
     events: list[object] = []
     connection.await_receipts({receipt: f"SUBSCRIBE to {destination}"}, PATIENCE, events.extend)
     return events
@@ -170,7 +170,7 @@ def test_a_withheld_receipt_times_out_by_name(devbroker: DevBroker) -> None:
     devbroker.faults.withhold_receipts = ("SEND",)
     with connected(devbroker.url) as connection:
         receipt = connection.session.new_receipt()
-        connection.session.send(QUEUE, b"one", receipt=receipt)
+        by_hand.send(connection.session, QUEUE, b"one", receipt=receipt)
         with pytest.raises(ReceiptTimeout, match="the message"):
             connection.await_receipts({receipt: "the message"}, 0.3)
 
@@ -194,12 +194,12 @@ def test_what_came_before_the_end_is_delivered_before_the_error() -> None:
         connection.sendall(b"MESSAGE\nsubscription:0\nmessage-id:1\nack:1\ndestination:/queue/a\n\nlast\0")
 
     with tcp_server(scripted(then)) as port, connected(f"stomp://127.0.0.1:{port}") as connection:
-        connection.session.subscribe("0", QUEUE)
+        by_hand.subscribe(connection.session, "0", QUEUE)
         events: list[object] = []
         with pytest.raises(ConnectionLost, match="closed the connection"):
             while True:
                 events += connection.poll(5)
-        assert [event.frame.body for event in events if isinstance(event, MessageReceived)] == [b"last"]
+        assert [event.body for event in events if isinstance(event, Frame)] == [b"last"]
         assert connection.ended
         with pytest.raises(ConnectionLost):
             connection.poll(0)
@@ -333,6 +333,6 @@ def test_more_than_the_socket_takes_is_sent_in_pieces(devbroker: DevBroker) -> N
     body = b"x" * 20_000_000
     with connected(devbroker.url) as connection:
         receipt = connection.session.new_receipt()
-        connection.session.send(QUEUE, body, receipt=receipt)
+        by_hand.send(connection.session, QUEUE, body, receipt=receipt)
         connection.await_receipts({receipt: "a large message"}, PATIENCE)
     assert devbroker.bodies(QUEUE) == [body]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from support import session as by_hand
 from support.certificates import Authority, Identity
 from support.fronts import tls_front, websocket_front
 from support.options import source_options
@@ -50,7 +51,7 @@ def send(
         url = f"stomp+ssl://{host}:{port}"
         with open_connection(source_options(url, **options).connection) as connection:
             receipt = connection.session.new_receipt()
-            connection.session.send(QUEUE, b"x" * 300_000, receipt=receipt)
+            by_hand.send(connection.session, QUEUE, b"x" * 300_000, receipt=receipt)
             connection.await_receipts({receipt: "the message"}, PATIENCE)
             connection.disconnect(5)
     assert broker.queue(QUEUE).depth == 1

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.fronts import websocket_front
 from support.options import source_options
+from support.session import ack, send, subscribe
 from support.tcp import says, tcp_server
 from support.waiting import PATIENCE, wait_until
 from websockets.sync.server import ServerConnection
@@ -20,7 +21,7 @@ from websockets.sync.server import serve as websocket_server
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, NotStompServer, StompError, UnsupportedError
-from spark_stomp.protocol import MessageReceived
+from spark_stomp.protocol import Frame
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.websocket import split_frames
 
@@ -37,17 +38,17 @@ def round_trip(connection: Connection) -> None:
     """Send messages of every sort and read them back."""
     receipt = connection.session.new_receipt()
     for body in BODIES:
-        connection.session.send(QUEUE, body)
-    connection.session.subscribe("0", QUEUE, receipt=receipt)
+        send(connection.session, QUEUE, body)
+    subscribe(connection.session, "0", QUEUE, receipt=receipt)
     events: list[Any] = []
     connection.await_receipts({receipt: "SUBSCRIBE"}, PATIENCE, events.extend)
     deadline = time.monotonic() + 20
     while len(events) < len(BODIES) and time.monotonic() < deadline:
         events += connection.poll(1)
-    messages = [event.frame for event in events if isinstance(event, MessageReceived)]
+    messages = [event for event in events if isinstance(event, Frame)]
     assert [message.body for message in messages] == BODIES
     for message in messages:
-        connection.session.ack("0", message.get("ack") or "")
+        ack(connection.session, "0", message.get("ack") or "")
     connection.disconnect(10)
 
 
@@ -74,11 +75,11 @@ def test_every_frame_and_heartbeat_is_its_own_message(
 ) -> None:
     devbroker.publish_many(QUEUE, [b"m"] * 3)
     with connected(url) as connection:
-        connection.session.subscribe("0", QUEUE)
+        subscribe(connection.session, "0", QUEUE)
         events: list[Any] = []
         while len(events) < 3:
             events += connection.poll(5)
-        handles = [(event.frame.get("ack") or "").encode() for event in events]
+        handles = [(event.get("ack") or "").encode() for event in events]
         connection.session.ack_raw(handles, receipt="all")
         connection.await_receipts({"all": "ACKs"}, PATIENCE)
     texts = [message if isinstance(message, str) else message.decode() for message in received]
@@ -92,7 +93,7 @@ def test_a_long_frame_goes_in_messages_of_8_kib_to_a_broker_that_joins_them(
 ) -> None:
     for broker, messages in (("generic", 1), ("rabbitmq", 3)):
         with connected(url, broker=broker) as connection:
-            connection.session.send(QUEUE, body, receipt="last")
+            send(connection.session, QUEUE, body, receipt="last")
             connection.await_receipts({"last": "SEND"}, PATIENCE)
         sent = [one.encode() if isinstance(one, str) else one for one in received[1:]]
         assert len(sent) == messages and body in b"".join(sent)
@@ -103,8 +104,8 @@ def test_a_long_frame_goes_in_messages_of_8_kib_to_a_broker_that_joins_them(
 
 def test_what_is_utf8_goes_as_text(url: str, received: list[str | bytes]) -> None:
     with connected(url) as connection:
-        connection.session.send(QUEUE, "café".encode())
-        connection.session.send(QUEUE, b"caf\xe9", receipt="last")
+        send(connection.session, QUEUE, "café".encode())
+        send(connection.session, QUEUE, b"caf\xe9", receipt="last")
         connection.await_receipts({"last": "SEND"}, PATIENCE)
     assert [type(message) for message in received] == [str, str, bytes]
 
@@ -193,7 +194,7 @@ def test_the_code_and_the_reason_of_the_end_are_quoted_without_secrets(before: b
         url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
         said = pytest.raises(StompError, match=r"said: 1009 \(message too big\) .*8,192")
         with said as refused, connected(url, login="a", password="tops3cret") as connection:
-            connection.session.send(QUEUE, b"x" * 20_000, receipt="r")
+            send(connection.session, QUEUE, b"x" * 20_000, receipt="r")
             connection.await_receipts({"r": "SEND"}, PATIENCE)
         server.shutdown()
     assert "s3cret" not in str(refused.value)
@@ -212,7 +213,7 @@ def test_one_large_message_is_not_held() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.socket.getsockname()[1]
         with connected(f"ws://127.0.0.1:{port}/") as connection:
-            connection.session.subscribe("0", QUEUE, receipt="r")
+            subscribe(connection.session, "0", QUEUE, receipt="r")
             with pytest.raises(ConnectionLost):
                 connection.await_receipts({"r": "SUBSCRIBE"}, PATIENCE)
         server.shutdown()

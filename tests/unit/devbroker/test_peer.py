@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from support.session import send, subscribe
 
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.devbroker.peer import Counters, Faults, Peer
@@ -14,7 +15,7 @@ from spark_stomp.protocol import (
     Connected,
     ErrorReceived,
     Event,
-    MessageReceived,
+    Frame,
     ServerConfig,
 )
 from spark_stomp.transport.broker_errors import connect_refused
@@ -59,7 +60,7 @@ class Pair:
                 found.append(event)
 
     def messages(self) -> list[bytes]:
-        return [event.frame.body for event in self.exchange() if isinstance(event, MessageReceived)]
+        return [event.body for event in self.exchange() if isinstance(event, Frame)]
 
     def refusal(self) -> ErrorReceived:
         (event,) = self.exchange()
@@ -116,7 +117,7 @@ class TestFrames:
         pair = Pair()
         for number in range(3):
             pair.broker.publish("/queue/a", b"%d" % number)
-        pair.client.subscribe("0", "/queue/a", headers=[(header, "2")])
+        subscribe(pair.client, "0", "/queue/a", headers=[(header, "2")])
         assert pair.messages() == [b"0", b"1"]
 
     @pytest.mark.parametrize("named", [b"", b"id:0\n"])
@@ -135,10 +136,10 @@ class TestFrames:
     ) -> None:
         name = [("durable-subscription-name", "s")]
         pair = Pair(config=ClientConfig(connect_headers=client_id))
-        pair.client.subscribe("0", "/topic/a", headers=name)
+        subscribe(pair.client, "0", "/topic/a", headers=name)
         pair.exchange()
         assert list(pair.broker.durable_views("/topic/a")) == [kept]
-        pair.client.unsubscribe("0", headers=name)
+        pair.client.request("UNSUBSCRIBE", [("id", "0"), *name])
         pair.exchange()
         assert pair.broker.durable_views("/topic/a") == {}
 
@@ -151,16 +152,16 @@ class TestFrames:
 @pytest.mark.parametrize(
     ("act", "why"),
     [
-        (lambda c: c.subscribe("0", "/queue/a", headers=[("selector", "a = 1")]), "'selector'"),
-        (lambda c: c.subscribe("0", "/topic/a", headers=[("durable", "true")]), "'durable'"),
+        (lambda c: subscribe(c, "0", "/queue/a", headers=[("selector", "a = 1")]), "'selector'"),
+        (lambda c: subscribe(c, "0", "/topic/a", headers=[("durable", "true")]), "'durable'"),
         (
-            lambda c: c.subscribe("0", "/queue/a", headers=[("durable-subscription-name", "s")]),
+            lambda c: subscribe(c, "0", "/queue/a", headers=[("durable-subscription-name", "s")]),
             "only a topic has durable subscriptions",
         ),
-        (lambda c: c.subscribe("0", "/queue/a", headers=[("prefetch-count", "0")]), "the prefetch '0'"),
-        (lambda c: c.subscribe("0", "/queue/a", headers=[("prefetch-count", "-1")]), "the prefetch '-1'"),
-        (lambda c: c.send("/queue/refused", b""), "access to '/queue/refused' refused"),
-        (lambda c: c.subscribe("0", "/queue/refused"), "access to '/queue/refused' refused"),
+        (lambda c: subscribe(c, "0", "/queue/a", headers=[("prefetch-count", "0")]), "the prefetch '0'"),
+        (lambda c: subscribe(c, "0", "/queue/a", headers=[("prefetch-count", "-1")]), "the prefetch '-1'"),
+        (lambda c: send(c, "/queue/refused", b""), "access to '/queue/refused' refused"),
+        (lambda c: subscribe(c, "0", "/queue/refused"), "access to '/queue/refused' refused"),
     ],
 )
 def test_what_is_refused_with_an_error_and_the_receipt(
@@ -188,7 +189,7 @@ def test_what_is_refused_with_an_error_and_the_receipt(
 )
 def test_frames_that_no_decent_client_sends(version: str, frame: bytes, why: str) -> None:
     pair = Pair(config=ClientConfig(accept_versions=(version,)))
-    pair.client.subscribe("0", "/queue/a", ack="client")
+    subscribe(pair.client, "0", "/queue/a", ack="client")
     pair.exchange()
     pair.peer.receive(frame + b"receipt:7\n\n\0", 0.0)
     error = pair.refusal()

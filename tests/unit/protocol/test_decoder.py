@@ -11,7 +11,6 @@ from support.codec import decode, scan, scanned_frames, splits
 from spark_stomp.errors import (
     FrameSyntaxError,
     LimitExceeded,
-    LocalProtocolError,
     ProtocolError,
 )
 from spark_stomp.protocol import (
@@ -350,11 +349,6 @@ class TestLimits:
         named = message(version, b"SEND\n\nabcdefgh", Limits(max_frame=9))
         assert named.endswith("a frame of more than 9 bytes")
         assert "SEND has more than 0 headers" in message(version, b"SEND\na:b\n\n", Limits(max_headers=0))
-
-
-def test_unknown_versions_are_refused() -> None:
-    with pytest.raises(LocalProtocolError):
-        FrameDecoder("1.3")
 
 
 class TestTakeBuffer:

@@ -15,8 +15,6 @@ from spark_stomp.protocol.encoder import (
     ack_headers,
     encode_acks,
     handle_header,
-    request,
-    send_frame,
 )
 
 ANY, ESCAPING, RAW = VERSIONS, ("1.1", "1.2"), ("1.0", "lenient")
@@ -118,54 +116,11 @@ def test_what_is_refused(version: str, frame: Frame, why: str) -> None:
         encode_frame(frame, version)
 
 
-def test_an_unknown_version() -> None:
-    with pytest.raises(LocalProtocolError, match="unknown STOMP version"):
-        encode_frame(Frame("SEND"), "2.0")
-
-
 def test_a_refusal_never_shows_the_value() -> None:
     with pytest.raises(FrameEncodeError) as caught:
         encode_frame(Frame("CONNECT", (("passcode", "sec\nret"),)), "1.2")
     assert "sec" not in str(caught.value)
     assert "'passcode'" in str(caught.value)
-
-
-class TestRequest:
-    def test_puts_its_own_headers_first_and_the_common_ones_last(self) -> None:
-        own = (("id", "1"), ("destination", None))
-        frame = request("UNSUBSCRIBE", own, headers=[("x", "y")], receipt="r")
-        assert frame == Frame("UNSUBSCRIBE", (("id", "1"), ("x", "y"), ("receipt", "r")))
-
-    @pytest.mark.parametrize("name", ["receipt", "id", "ack", "destination", "transaction", "content-length"])
-    def test_refuses_headers_that_have_a_meaning(self, name: str) -> None:
-        with pytest.raises(LocalProtocolError, match=f"SUBSCRIBE takes {name} from its arguments"):
-            request("SUBSCRIBE", (), headers=[(name, "v")])
-
-
-class TestSend:
-    def test_adds_the_length_last(self) -> None:
-        frame = send_frame("/q", b"abc", headers=[("a", "1"), ("a", "2")], receipt="r")
-        assert frame.headers == (
-            ("destination", "/q"),
-            ("a", "1"),
-            ("a", "2"),
-            ("receipt", "r"),
-            ("content-length", "3"),
-        )
-        assert frame.body == b"abc"
-
-    def test_needs_a_destination(self) -> None:
-        with pytest.raises(LocalProtocolError, match="SEND needs a destination"):
-            send_frame("", b"")
-
-    @pytest.mark.parametrize("name", ["destination", "receipt", "transaction", "content-length"])
-    def test_refuses_headers_that_have_an_argument(self, name: str) -> None:
-        with pytest.raises(LocalProtocolError, match=f"SEND takes {name}"):
-            send_frame("/q", b"", headers=[(name, "v")])
-
-    @pytest.mark.parametrize("name", ["id", "ack", "subscription", "message-id", "type"])
-    def test_lets_an_application_use_all_other_names(self, name: str) -> None:
-        assert send_frame("/q", b"", headers=[(name, "v")]).get(name) == "v"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from spark_stomp.protocol import ConnectRequested, ErrorReceived, Frame, MessageReceived
+from spark_stomp.protocol import ConnectRequested, ErrorReceived, Frame, foreign_message
 
 
 class TestError:
@@ -32,5 +32,5 @@ def test_the_repr_of_a_login_holds_no_secret() -> None:
 
 def test_a_foreign_message_is_described_in_short() -> None:
     headers = (("subscription", "s\n" * 999), ("destination", "\x1b" * 999))
-    assert MessageReceived(Frame("MESSAGE", headers)).stray.isprintable()
-    assert len(MessageReceived(Frame("MESSAGE", headers)).stray) < 1_000
+    assert foreign_message(Frame("MESSAGE", headers)).isprintable()
+    assert len(foreign_message(Frame("MESSAGE", headers))) < 1_000

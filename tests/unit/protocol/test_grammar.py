@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.errors import LocalProtocolError
 from spark_stomp.protocol import VERSIONS
 from spark_stomp.protocol.grammar import grammar_of
 
@@ -12,13 +11,6 @@ from spark_stomp.protocol.grammar import grammar_of
 def test_there_are_four_versions() -> None:
     assert VERSIONS == ("1.0", "1.1", "1.2", "lenient")
     assert [grammar_of(version).version for version in VERSIONS] == list(VERSIONS)
-
-
-def test_any_other_version_is_refused() -> None:
-    with pytest.raises(
-        LocalProtocolError, match=r"unknown STOMP version '1\.3'; known are 1\.0, 1\.1, 1\.2, lenient"
-    ):
-        grammar_of("1.3")
 
 
 class TestCommands:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.session import send, subscribe
 
-from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
+from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConfig,
@@ -84,7 +85,7 @@ def test_one_that_looks_different_counts_too(odd: bytes) -> None:
 
 def test_a_receipt_that_is_not_numbered() -> None:
     connection = connected(range(1))
-    connection.send("/queue/a", b"", receipt="soon")
+    send(connection, "/queue/a", b"", receipt="soon")
     connection.receive_data(b"RECEIPT\nreceipt-id:soon\n\n\0" + receipt(0), 0.0)
     assert events(connection) == [ReceiptReceived("soon"), ReceiptsReceived([0])]
 
@@ -106,22 +107,13 @@ def test_one_that_is_not_awaited_is_the_brokers_fault(wrong: list[int]) -> None:
         events(connection)
 
 
-def test_one_that_is_awaited_is_not_asked_for_again() -> None:
-    connection = connected(range(3))
-    with pytest.raises(LocalProtocolError, match="already awaited"):
-        connection.send_raw(memoryview(b"more"), range(2, 5))
-    connection.receive_data(receipt(2), 0.0)
-    assert numbers(events(connection)) == [2]
-    connection.send_raw(memoryview(b"more"), range(2, 3))
-
-
 def test_frames_go_out_in_order_and_are_not_copied() -> None:
     connection = connected()
     frames = memoryview(b"frames")
-    connection.subscribe("0", "/queue/a")
+    subscribe(connection, "0", "/queue/a")
     connection.send_raw(frames, range(1))
-    connection.send("/queue/a", b"b")
-    connection.send("/queue/a", b"c")
+    send(connection, "/queue/a", b"b")
+    send(connection, "/queue/a", b"c")
     pieces = []
     while piece := connection.data_to_send():
         pieces.append(piece)

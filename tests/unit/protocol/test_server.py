@@ -72,9 +72,9 @@ class TestConnect:
         assert ("x", "y") in request.headers
         assert connection.state is State.CONNECTING
         assert connection.version is None
-        connection.accept(0.0, session="s1", headers=[("user-name", "u")])
+        connection.accept(0.0, session="s1")
         assert connection.data_to_send() == (
-            b"CONNECTED\nversion:1.2\nsession:s1\nserver:x/1\nheart-beat:10,20\nuser-name:u\n\n\0"
+            b"CONNECTED\nversion:1.2\nsession:s1\nserver:x/1\nheart-beat:10,20\n\n\0"
         )
         assert connection.version == "1.2"
         assert connection.heartbeat == (10, 30)

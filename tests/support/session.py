@@ -1,0 +1,38 @@
+"""For tests that drive a client session by hand: the frames that most of them send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spark_stomp.protocol import ClientConnection, ack_headers
+
+Headers = Iterable[tuple[str, str]]
+
+
+def subscribe(
+    session: ClientConnection,
+    subscription: str,
+    destination: str,
+    *,
+    ack: str = "client-individual",
+    headers: Headers = (),
+    receipt: str | None = None,
+) -> None:
+    own = (("id", subscription), ("destination", destination), ("ack", ack))
+    session.request("SUBSCRIBE", (*own, *headers), receipt=receipt)
+
+
+def send(
+    session: ClientConnection,
+    destination: str,
+    body: bytes,
+    *,
+    headers: Headers = (),
+    receipt: str | None = None,
+) -> None:
+    length = ("content-length", str(len(body)))
+    session.request("SEND", (("destination", destination), *headers, length), body, receipt=receipt)
+
+
+def ack(session: ClientConnection, subscription: str, handle: str, *, receipt: str | None = None) -> None:
+    session.request("ACK", ack_headers(subscription, handle, session.version or "1.2"), receipt=receipt)
