@@ -34,15 +34,13 @@ def listed(names: Sequence[str]) -> str:
     return f"{first} and {len(others)} more" if others else first
 
 
-def line(text: str, most: int = _LONGEST) -> str:
+def line(text: str) -> str:
     """``text`` on one line; line ends and other unprintable characters are escaped.
 
-    If it has more than ``most`` characters, its middle is left out. The end is kept because it says what to
-    do.
+    If it has more than 4,000 characters, its middle is left out. The end is kept because it says what to do.
     """
-    if len(text) > most:
-        ending = min(_ENDING, most // 4)
-        text = f"{text[: most - ending]}{CUT}{text[-ending:]}"
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - _ENDING]}{CUT}{text[-_ENDING:]}"
     return text if text.isprintable() else "".join(map(_shown, text))
 
 

@@ -104,33 +104,23 @@ def _decode(data: bytes, content_type: str | None) -> str:
         return ""
     charset = charset_of(content_type)
     codec = _codec_name(charset)
-    if codec is None:
-        raise _Undecodable(f"its charset {quoted(charset)} is unknown")
     try:
         text = data.decode(codec)
         text.encode()  # some codecs accept lone surrogates, which no string in Spark can hold
+    except LookupError:
+        raise _Undecodable(f"its charset {quoted(charset)} is unknown") from None
     except UnicodeError as error:
         raise _Undecodable(f"it is not valid {shown(charset)}: {error}") from error
     return text
 
 
-def _codec_name(charset: str) -> str | None:
-    """The name of Python's codec for a charset; None if it has none."""
+def _codec_name(charset: str) -> str:
+    """The name of Python's codec for a charset; of any other name "none", which no codec has."""
     try:
         name = codecs.lookup(charset).name
     except (LookupError, ValueError):  # ValueError: a name that no codec can have
-        return None
-    return name if name.replace("_", "-") not in _NOT_CHARSETS and _gives_text(name) else None
-
-
-def _gives_text(codec: str) -> bool:
-    try:
-        b" ".decode(codec)
-    except UnicodeError:  # a charset in which one byte is not enough
-        return True
-    except LookupError:  # such as "hex"
-        return False
-    return True
+        return "none"
+    return "none" if name.replace("_", "-") in _NOT_CHARSETS else name
 
 
 def _error(bodies: Bodies, row: int, problem: _Undecodable) -> BodyDecodeError:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from functools import partial
 
-from spark_stomp.brokers.rabbitmq_errors import difference, remedy
+from spark_stomp.brokers.rabbitmq_errors import queue_that_differs, remedy
 from spark_stomp.errors import BrokerError, ClientIdInUse, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
 from spark_stomp.protocol.grammar import escape
@@ -79,8 +79,8 @@ def broker_error(
     # What the ERROR means is found in its own text, because a secret may be a part of the broker's words.
     said, words, detail = _broker_words(event), _broker_words(event, secrets), event.detail[:_SEARCHED]
     hide = partial(without_secrets, secrets=secrets)
-    if not what and (differs := difference(detail)) is not None:
-        what = f"SEND to /queue/{shown(hide(differs.queue))}"
+    if not what and (queue := queue_that_differs(detail)) is not None:
+        what = f"SEND to /queue/{shown(hide(queue))}"
     if advice := remedy(detail, what, hide):
         words = words.removesuffix(".") + advice
     if _NOT_ROUTED.search(said):

@@ -114,7 +114,7 @@ class Place:
 
 def a_wrong_python(at: Place) -> None:
     other = at.folder / "python3"
-    other.write_text("""#!/bin/sh\necho '[[3, 11], ["spark_stomp"]]'\n""")
+    other.write_text("""#!/bin/sh\necho "ModuleNotFoundError: No module named 'spark_stomp'" >&2; exit 1\n""")
     other.chmod(0o755)
     register(
         SimpleNamespace(sparkContext=SimpleNamespace(pythonExec=str(other)))  # type: ignore[arg-type]

@@ -68,9 +68,9 @@ def test_a_number_has_ascii_digits_and_not_too_many(text: str, number: int | Non
     assert whole_number(text) == whole_number(text.encode()) == number
 
 
-@given(st.text(), st.integers(4, 60))
-def test_a_sentence_is_one_printable_line_whose_end_is_seen(said: str, most: int) -> None:
-    told = line(f"{said}; try again", most)
+@given(st.text(), st.sampled_from([1, 1_000]))
+def test_a_sentence_is_one_printable_line_whose_end_is_seen(said: str, times: int) -> None:
+    told = line(f"{said * times}; try again")
     assert told.isprintable()
-    assert told.endswith("; try again"[-(most // 4) :])
-    assert len(told) <= 10 * (most + 3)
+    assert told.endswith("; try again")
+    assert len(told) <= 10 * 4_003

@@ -32,15 +32,12 @@ class Session:
 
 
 def python(folder: Path, answer: str) -> str:
-    """An interpreter that gives this answer."""
+    """An interpreter that does this."""
     folder.mkdir(exist_ok=True)
     path = folder / "python3"
     path.write_text(f"#!/bin/sh\n{answer}\n")
     path.chmod(0o755)
     return str(path)
-
-
-HERE = list(sys.version_info[:2])
 
 
 @pytest.fixture(autouse=True)
@@ -71,45 +68,33 @@ class TestTheSamePython:
 
 
 class TestAnotherPython:
-    def test_without_the_package(self, tmp_path: Path) -> None:
-        other = python(tmp_path, f'echo \'[{HERE}, ["spark_stomp", "pyarrow"]]\'')
-        text = refusal(Session(other))
-        assert text.startswith(
-            f"[STOMP_WRONG_PYTHON] Spark runs Python code with {other}, "
-            f"which has no spark_stomp and no pyarrow; this is {sys.executable}. "
-        )
-        assert 'os.environ["PYSPARK_PYTHON"] = sys.executable' in text
-        assert f"spark.pyspark.python={sys.executable}" in text
-
-    def test_of_the_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        other = python(tmp_path, f"echo '[{HERE}, [\"spark_stomp\"]]'")
+    def test_of_another_version(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-        assert f"with {other} (python3 on the PATH), which has no spark_stomp" in refusal(Session("python3"))
-
-    def test_of_another_version(self, tmp_path: Path) -> None:
-        assert "which is Python 3.1 and not 3." in refusal(Session(python(tmp_path, "echo '[[3, 1], []]'")))
+        other = python(tmp_path, "echo 'it is Python 3.1 and not 3.99' >&2; exit 1")
+        for name in (other, "python3"):
+            text = refusal(Session(name))
+            assert text.startswith(
+                f"[STOMP_WRONG_PYTHON] Spark runs Python code with {other}: it is Python 3.1 and not 3.99. "
+                f"This is {sys.executable}. "
+            )
+            assert 'os.environ["PYSPARK_PYTHON"] = sys.executable' in text
+            assert f"spark.pyspark.python={sys.executable}" in text
 
     def test_that_is_not_there(self, tmp_path: Path) -> None:
         text = refusal(Session(str(tmp_path / "python3")))
-        assert "which does not start here (No such file or directory)" in text
+        assert "it does not start here (No such file or directory)" in text
 
     def test_a_real_one_that_has_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("PYTHONPATH", raising=False)
         monkeypatch.chdir(tmp_path)
         other = python(tmp_path, f'exec "{sys.executable}" -S "$@"')
-        assert "which has no spark_stomp" in refusal(Session(other))
+        assert "No module named 'spark_stomp'" in refusal(Session(other))
 
     def test_that_has_all_is_fine(self, tmp_path: Path) -> None:
         assert registered(Session(python(tmp_path, f'exec "{sys.executable}" "$@"')))
 
 
 class TestNoFalseAlarm:
-    """If it cannot be found out, nothing is said: Spark itself will tell."""
-
-    @pytest.mark.parametrize("answer", ["exit 1", "echo hello", "echo '{}' >&2"])
-    def test_an_answer_that_is_none(self, tmp_path: Path, answer: str) -> None:
-        assert registered(Session(python(tmp_path, answer)))
-
     def test_over_connect(self) -> None:
         assert registered(Session(None))
 
