@@ -45,6 +45,18 @@ _OPTION_OF_HEADER: Final = {
     **_OF_DIALECTS,
 }
 
+# Options that need another one, and why if that is not plain.
+_NEEDS: Final = {
+    "password": ("login", ""),
+    "passwordFile": ("login", ""),
+    "tlsKeyFile": ("tlsCertFile", ""),
+    "tlsKeySecret": ("tlsCertFile", ""),
+    "tlsKeyPassword": ("tlsCertFile", ""),
+    "dedupHeader": ("dedupKey", ", which names the columns for this header"),
+    "maxTriggerDelay": ("minMessagesPerTrigger", ": it bounds the wait for that minimum"),
+    "journalMaxBytes": ("journal", ""),
+}
+_ONE_OF: Final = (("password", "passwordFile"), ("tlsKeyFile", "tlsKeySecret"))
 # Options with which a client proves who it is.
 _CREDENTIALS: Final = ("login", "password", "passwordFile", "secretConnectHeaders", "tlsCertFile")
 
@@ -57,7 +69,12 @@ def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iter
         parsed: the values, with defaults for malformed options and for those of another scope.
     """
     connection = parsed.connection
-    yield from _login(given)
+    for one, other in _ONE_OF:
+        if one in given and other in given:
+            yield f"{one} and {other} are both given; give only one of them"
+    for key, (needed, why) in _NEEDS.items():
+        if key in given and needed not in given:
+            yield f"{key} is given without {needed}{why}"
     yield from _tls(given, connection)
     yield from _mixed(given, connection)
     yield from _limits(connection)
@@ -82,14 +99,6 @@ def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iter
             yield from _streams(given, parsed, parsed.starting_offsets)
 
 
-def _login(given: Set[str]) -> Iterator[str]:
-    passwords = [key for key in ("password", "passwordFile") if key in given]
-    if len(passwords) > 1:
-        yield "password and passwordFile are both given; give only one of them"
-    elif passwords and "login" not in given:
-        yield f"{passwords[0]} is given without login"
-
-
 def _reconnecting(options: ReconnectOptions) -> Iterator[str]:
     first, longest = options.first_delay, options.longest_delay
     if first > longest:
@@ -104,11 +113,7 @@ def _tls(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
     endpoints = connection.endpoints
     if used and endpoints and not any(endpoint.tls for endpoint in endpoints):
         yield f"{', '.join(used)} needs an encrypted url (stomp+ssl:// or wss://)"
-    if "tlsCertFile" not in given:
-        yield from (f"{key} is given without tlsCertFile" for key in used if key.startswith("tlsKey"))
-    if "tlsKeyFile" in given and "tlsKeySecret" in given:
-        yield "tlsKeyFile and tlsKeySecret are both given; give only one of them"
-    elif is_pem(connection.tls.cert_file or "") and "tlsKeyFile" not in given and "tlsKeySecret" not in given:
+    if is_pem(connection.tls.cert_file or "") and not given & {"tlsKeyFile", "tlsKeySecret"}:
         yield "tlsCertFile is PEM text, which must not contain a key: give tlsKeySecret or tlsKeyFile too"
     if "tlsCaFile" in given and not connection.tls.verify:
         yield "tlsCaFile has no effect with tlsVerify = false, which trusts any broker"
@@ -160,8 +165,6 @@ def _messages(given: Set[str], options: MessageOptions) -> Iterator[str]:
     names = options.header_columns or ()
     yield from _owned("headerColumns", [(name, "") for name in names], SEND_OWNS)
     yield from _owned("dedupHeader", [(options.dedup_header or "", "")], SEND_OWNS)
-    if "dedupHeader" in given and "dedupKey" not in given:
-        yield "dedupHeader is given without dedupKey, which names the columns for this header"
     if options.on_error == "deadletter" and "deadLetterDestination" not in given:
         yield "onError = deadletter needs deadLetterDestination, to which such rows go"
     if options.on_error != "deadletter" and "deadLetterDestination" in given:
@@ -185,8 +188,6 @@ def _reads(given: Set[str], options: SourceOptions) -> Iterator[str]:
     least, most = options.min_messages_per_trigger, options.max_messages_per_trigger
     if least is not None and most is not None and least > most:
         yield f"minMessagesPerTrigger ({least}) is more than maxMessagesPerTrigger ({most})"
-    if "maxTriggerDelay" in given and "minMessagesPerTrigger" not in given:
-        yield "maxTriggerDelay is given without minMessagesPerTrigger: it bounds the wait for that minimum"
 
 
 def _journal(given: Set[str], options: SourceOptions) -> Iterator[str]:
@@ -195,12 +196,8 @@ def _journal(given: Set[str], options: SourceOptions) -> Iterator[str]:
             "drain = true needs journal and ackAfter = journal: a broker limits the un-acked messages, "
             "and only the journal lets them be acknowledged before the batch is done"
         )
-    if "journal" in given:
-        return
-    if options.ack_after == "journal":
+    if options.ack_after == "journal" and "journal" not in given:
         yield "ackAfter = journal needs journal, which says where the journal is"
-    if "journalMaxBytes" in given:
-        yield "journalMaxBytes is given without journal"
 
 
 def declares_stream(options: SourceOptions) -> bool:

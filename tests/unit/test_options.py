@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pickle
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.docs import options_table
 
+import spark_stomp
 from spark_stomp.errors import OptionError
 from spark_stomp.options import (
     OPTIONS,
@@ -725,6 +728,15 @@ class TestDeclarations:
         assert not (option.missing and option.default)
         if option.default is not None:
             assert option.kind.parse(option.default) == option.default_value
+
+    @pytest.mark.parametrize(
+        "cls", [ConnectionOptions, TlsOptions, ReconnectOptions, SourceOptions, SinkOptions, MessageOptions]
+    )
+    def test_some_code_reads_each(self, cls: type[Any]) -> None:
+        modules = Path(spark_stomp.__file__).parent.rglob("*.py")
+        nodes = [node for path in modules for node in ast.walk(ast.parse(path.read_text("utf-8")))]
+        read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        assert {field.name for field in fields(cls) if "option" in field.metadata} - read == set()
 
     def test_the_table_has_a_row_for_each(self) -> None:
         rows = options_table().splitlines()
