@@ -73,7 +73,8 @@ def test_a_frame_beyond_the_limit_is_an_error_that_names_the_limit(rabbitmq: Rab
             publish(options, queue, [b"small", b"x" * (5 << 20), b"after"])
     finally:
         rabbitmq.evaluate(f"application:set_env({setting}, {limit}).")
-    assert rabbitmq.standing(queue).ready == 1
+    # The small one comes twice if the connection ended before its receipt was read.
+    assert rabbitmq.standing(queue).ready in (1, 2)
 
 
 @on_every_rabbitmq

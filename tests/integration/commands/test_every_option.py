@@ -54,7 +54,7 @@ USED = {
     },
     "batch": {
         *("selector", "subscribeHeaders", "idleTimeout", "maxDrainTime", "allowLoss", "onMalformed"),
-        *("startingOffsets", "endingOffsets", "failOnDataLoss"),
+        *("startingOffsets", "endingOffsets", "failOnDataLoss", "maxBufferedBytes"),
     },
 }
 REFUSED = {
