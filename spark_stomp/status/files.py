@@ -15,10 +15,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ from spark_stomp.files.private import PRIVATE_FOLDER, create_file, replace_file
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SinkOptions, SourceOptions
 from spark_stomp.quoting import listed
-from spark_stomp.status.source import Figures, lasting
+from spark_stomp.status.source import Figures, ids_space, lasting
 
 log = get_log(__name__)
 
@@ -352,10 +353,19 @@ def _runs_beside(other: Figures, own: Figures) -> bool:
     return same and not other.get("stopping") and _lives(other.get("pid"))
 
 
+def is_gone(status: Mapping[str, Any]) -> bool:
+    """Whether the process that wrote ``status`` is known to have ended; False if it may be elsewhere."""
+    here = status.get("host") == platform.node()
+    same_ids = str(status.get("driver")).partition("@")[2].partition("@")[2] == ids_space()
+    return here and same_ids and not _lives(status.get("pid"))
+
+
 def _lives(pid: Any) -> bool:
     """Whether there is a process with this id."""
     try:
         os.kill(pid, 0)
+    except PermissionError:
+        return True
     except (TypeError, OverflowError, OSError):
         return False
     return True

@@ -21,7 +21,7 @@ Figures = dict[str, Any]
 
 
 def _parent() -> str:
-    """The parent's process id and, on Linux, its start: clock ticks since the machine's.
+    """The parent's process id and, on Linux, its start (clock ticks since the machine's) and its ids' space.
 
     The id alone is not enough: in a container that starts again, the processes have the same ids.
     """
@@ -29,9 +29,17 @@ def _parent() -> str:
     try:
         # proc(5): the name of the program, in parentheses, may contain spaces. The start is field 22.
         fields = Path(f"/proc/{parent}/stat").read_bytes().rpartition(b")")[2].split()
-        return f"{parent}@{int(fields[19])}"
+        return f"{parent}@{int(fields[19])}@{ids_space()}"
     except (OSError, LookupError):
         return str(parent)
+
+
+def ids_space() -> str:
+    """On Linux, which process ids this process sees: a container may have the host's name and its own ids."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import stat
 import subprocess
 import sys
@@ -16,8 +17,8 @@ from support.options import sink_options, source_options
 from support.waiting import wait_until
 
 from spark_stomp.errors import OptionError
-from spark_stomp.status.files import StatusFile, StatusWriter, status_at, status_file
-from spark_stomp.status.source import lasting
+from spark_stomp.status.files import StatusFile, StatusWriter, is_gone, status_at, status_file
+from spark_stomp.status.source import RunIdentity, lasting
 
 
 def place(**options: object) -> StatusFile:
@@ -267,3 +268,19 @@ class TestSeveralSources:
         source = Source("a", statusFile="nosuch://place/s")
         with pytest.raises(OptionError, match="statusFile nosuch://place/s cannot be opened"):
             source.writer.start()
+
+
+def test_a_process_is_gone_only_if_its_ids_are_those_of_this_process() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    here = {"host": platform.node(), "driver": RunIdentity("q").driver}
+    assert is_gone({**here, "pid": process.pid})
+    # Process 1 is there, but perhaps of another user.
+    for other in (
+        {"pid": os.getpid()},
+        {"pid": 1},
+        {"host": "other"},
+        {"driver": "7@1@pid:[1]"},
+        {"driver": 5},
+    ):
+        assert not is_gone({**here, "pid": process.pid, **other}), other
