@@ -25,8 +25,9 @@ The path of a message, and the rooms (folders and modules) of the package from t
 ``source``         a streaming query while it runs: offsets, planning, backlog, commits; batch reads
 ``sink``           record batches to SEND frames, the connection for them, the commit
 ``spark``          what Spark calls, and all code that knows Spark; only it and the demo import pyspark
-``commands``       the command ``spark-stomp``: probe, send, tail, status, devbroker
+``commands``       the command ``spark-stomp``: probe, send, peek, tail, unsubscribe, status, devbroker
 ``_autoload``      the package ``pyspark_stomp``, through which Spark finds the source
+``__main__``       ``python -m spark_stomp``, the same as the command
 ``demo``           the demonstration behind ``make demo``
 ==================  ====================================================================================
 

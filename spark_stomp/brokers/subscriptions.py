@@ -23,10 +23,14 @@ _ID_LENGTH = 6
 
 @dataclass(frozen=True)
 class Subscription:
-    """The ``id`` of a SUBSCRIBE frame, and the headers that name a durable subscription."""
+    """The ``id`` of a SUBSCRIBE frame, the headers that name a durable subscription, and how it is ACKed.
+
+    ``ack`` is empty if the receiver says that.
+    """
 
     id: str
     headers: HeaderPairs = ()
+    ack: str = ""
 
 
 def plain_subscription(destination: str) -> Subscription:

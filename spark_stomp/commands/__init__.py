@@ -6,13 +6,16 @@
     connecting    the arguments for the broker, the login and the options
     probe         what the broker is, and what the connector will do with it (``trial``)
     send          sends one message for each line, and waits until each is confirmed
-    tail          shows the messages in a queue, without consuming them
+    peek          shows the oldest messages of a queue, without consuming them
+    tail          shows the newest messages of a stream, and what comes to it or to a topic
+    messages      how both show messages
     unsubscribe   ends the durable subscriptions that a query has left
-    status        shows the status file of a query as a table (``status_table``)
+    status        shows the status of queries as tables (``status_table``)
     devbroker     runs the dev broker
-    terminal      colours, sizes and screens of a terminal
+    screen        tables, colours and progress, by ``rich``
 
-A command is a module with ``ABOUT``, ``MORE``, ``add_arguments`` and ``run``. None of them needs Spark.
+A command is a module with ``add_arguments(parser)`` and ``run(arguments)``, which returns the exit code
+and may raise UsageError, StompError and OSError. Its docstring is its help. None needs Spark.
 docs/command-line.md lists the exit codes too.
 """
 
@@ -57,12 +60,6 @@ class UsageError(Exception):
 
 def exit_code(error: StompError) -> int:
     """The exit code of a command that ends with this error."""
-    if isinstance(error, OptionError):
-        return USAGE
-    if isinstance(error, TlsRefused):
-        return TLS
-    if isinstance(error, LoginRefused):
-        return LOGIN
-    if isinstance(error, (ConnectFailed, ConnectTimeout, NotStompServer, VersionError)):
-        return UNREACHABLE
-    return FAILED
+    codes: dict[type[StompError], int] = {OptionError: USAGE, TlsRefused: TLS, LoginRefused: LOGIN}
+    codes |= dict.fromkeys((ConnectFailed, ConnectTimeout, NotStompServer, VersionError), UNREACHABLE)
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), FAILED)

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from spark_stomp.brokers import Dialect, dialect_of
 from spark_stomp.commands import UsageError
-from spark_stomp.options import OPTIONS
+from spark_stomp.options import OPTIONS, ConnectionOptions
+from spark_stomp.transport import open_connection
 
 LOGIN_VARIABLE: Final = "SPARK_STOMP_LOGIN"
 PASSWORD_VARIABLE: Final = "SPARK_STOMP_PASSWORD"
@@ -22,27 +24,21 @@ _ARGUMENTS: Final = frozenset({"url", "destination", "path", "paths"})
 def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments for the URL, the login, the password and any other option."""
     parser.add_argument(
-        "url",
-        metavar="URL",
-        help="stomp://host:61613, stomp+ssl://, ws:// or wss://; a comma list for failover",
+        "url", metavar="URL", help="stomp://host:61613, stomp+ssl://, ws:// or wss://, or a list"
     )
     parser.add_argument("--login", help=f"user name (default: the environment variable {LOGIN_VARIABLE})")
     parser.add_argument(
         "--password-file",
         metavar="FILE",
-        help="the option passwordFile: a file whose content is the password; or - for the first line of "
-        f"standard input (default: the environment variable {PASSWORD_VARIABLE}, or a question in the "
-        "terminal). No argument takes the password itself, because everyone on the machine can read the list "
-        "of processes",
+        help="a file whose content is the password, or - for the first line of standard input (default: the "
+        f"environment variable {PASSWORD_VARIABLE}, or a question in the terminal)",
     )
     parser.add_argument(
-        "-o",
-        "--option",
+        *("-o", "--option"),
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="any option of the connector, such as tlsCaFile=ca.pem or virtualHost=/prod; may be repeated. A "
-        "secret one, such as tlsKeyPassword, takes KEY=@FILE: the file contains its value",
+        help="any option of the connector, such as tlsCaFile=ca.pem; a secret one takes KEY=@FILE",
     )
 
 
@@ -69,6 +65,13 @@ def option_texts(
     if not texts.keys() & {"password", "passwordfile"}:
         texts |= _password(arguments.password_file, texts.get("login"))
     return {key.lower(): text for key, text in more.items()} | texts
+
+
+def dialect_there(options: ConnectionOptions) -> Dialect:
+    """The dialect of the broker, which a connection finds out that does nothing else."""
+    with open_connection(options) as connection:
+        connection.disconnect()
+        return dialect_of(connection.session.server, options)
 
 
 def first_line(file: str) -> str:

@@ -1,4 +1,17 @@
-"""``spark-stomp devbroker``: runs the dev broker until Ctrl-C."""
+"""Run an in-memory STOMP broker, for development only.
+
+When it ends, all messages are lost. It has queues (any destination) and topics
+(/topic/...), browsing, transactions, and durable subscriptions.
+
+examples:
+  spark-stomp devbroker --port 0 --verbose
+  SPARK_STOMP_DEVBROKER_PASSWORD=... spark-stomp devbroker --login ada
+
+exit codes:
+  0    ended by Ctrl-C or SIGTERM
+  1    the port is in use, or the address is not one of this machine
+  2    the arguments are wrong
+"""
 
 from __future__ import annotations
 
@@ -10,28 +23,11 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from spark_stomp.commands import FINE, UsageError
 from spark_stomp.devbroker import DevBroker, QueueView
 from spark_stomp.logs import set_level
 from spark_stomp.quoting import shown, whole_number
-
-ABOUT: Final = """\
-Run an in-memory STOMP broker, for development only: when it ends, all
-messages are lost. It has queues (any destination) and topics (/topic/...),
-browsing, transactions, and durable subscriptions."""
-
-MORE: Final = """\
-examples:
-  spark-stomp devbroker
-  spark-stomp devbroker --port 0 --verbose
-  SPARK_STOMP_DEVBROKER_PASSWORD=... spark-stomp devbroker --login ada
-
-exit codes:
-  0    ended by Ctrl-C or SIGTERM
-  1    the port is in use, or the address is not one of this machine
-  2    the arguments are wrong"""
 
 _PASSWORD_VARIABLE = "SPARK_STOMP_DEVBROKER_PASSWORD"
 _NOTICE = "In memory and for development only: when it ends, all messages are lost. Ctrl-C ends it."

@@ -7,39 +7,27 @@ import contextlib
 import io
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final
 
 from spark_stomp import __version__
-from spark_stomp.commands import CLOSED_PIPE, FAILED, INTERRUPTED, USAGE, UsageError, exit_code
+from spark_stomp.commands import CLOSED_PIPE, EXIT_CODES, FAILED, INTERRUPTED, USAGE, UsageError, exit_code
 from spark_stomp.errors import StompError
 from spark_stomp.quoting import counted, line
 
 _COMMANDS: Final = {
     "probe": "say what the broker is, and what the connector will do with it",
     "send": "send one message for each line, each confirmed by the broker",
-    "tail": "show the messages in a queue without consuming them",
+    "peek": "show the oldest messages of a queue, and leave them there",
+    "tail": "show the newest messages of a stream, or what comes to a topic",
     "unsubscribe": "end the durable subscriptions that a query has left",
-    "status": "show what a query is doing, from its status file",
+    "status": "show what queries are doing, from their status files",
     "devbroker": "run an in-memory STOMP broker, for development only",
 }
-
-
-class _Command(Protocol):
-    """What the module of a command defines. The help begins with ``ABOUT`` and ends with ``MORE``."""
-
-    ABOUT: str
-    MORE: str
-
-    @staticmethod
-    def add_arguments(parser: argparse.ArgumentParser) -> None: ...
-
-    @staticmethod
-    def run(arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code. Raises UsageError, StompError or OSError."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,12 +53,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     name, rest = _command(argv)
-    # Only this command is imported: others need pyarrow, which takes a while to load.
-    command = cast(_Command, import_module(f"spark_stomp.commands.{name}"))
+    try:
+        # Only this command is imported: others need pyarrow, which takes a while to load, or rich.
+        command = import_module(f"spark_stomp.commands.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != "rich":
+            raise
+        return _failed(f"{name} needs the package rich, of the extra cli: pip install rich", USAGE)
+    about, _, more = (command.__doc__ or "").partition("\nexamples:")
     parser = argparse.ArgumentParser(
         prog=f"spark-stomp {name}",
-        description=command.ABOUT,
-        epilog=command.MORE,
+        description=about,
+        epilog=f"examples:{more}" + ("" if "exit codes:" in more else f"\n{EXIT_CODES}"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         # Otherwise --password would mean --password-file, and an error would show the password as its file.
         allow_abbrev=False,
@@ -79,7 +73,7 @@ def _run(argv: Sequence[str]) -> int:
     arguments, unknown = parser.parse_known_intermixed_args(rest)
     try:
         _refuse(unknown)
-        return command.run(arguments)
+        return int(command.run(arguments))
     except UsageError as error:
         # Without the usage, so that the sentence is seen.
         parser.exit(USAGE, line(f"{parser.prog}: {error}") + "\n")
@@ -136,12 +130,20 @@ def _prepare_streams() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+class _Lines(logging.Handler):
+    """Writes log lines for a person at a terminal: the text without time and level.
+
+    It writes to the current ``sys.stderr``, which a progress in the terminal replaces while it lasts.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(_as_given(f"spark-stomp: {self.format(record)}\n"))
+
+
 @contextlib.contextmanager
 def _lines_on_stderr() -> Iterator[None]:
-    """Write log lines to stderr for a person at a terminal: the text without time and level."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("spark-stomp: %(message)s"))
-    ours = logging.getLogger("spark_stomp")
+    """Write log lines to stderr."""
+    handler, ours = _Lines(), logging.getLogger("spark_stomp")
     ours.addHandler(handler)
     level = ours.level
     try:
@@ -153,5 +155,10 @@ def _lines_on_stderr() -> Iterator[None]:
 
 def _failed(reason: str, code: int) -> int:
     # An OptionError has one problem on each line.
-    sys.stderr.write("".join(f"{line(part)}\n" for part in f"spark-stomp: {reason}".split("\n")))
+    sys.stderr.write("".join(f"{line(part)}\n" for part in f"spark-stomp: {_as_given(reason)}".split("\n")))
     return code
+
+
+def _as_given(text: str) -> str:
+    """``text`` with the argument in place of the option that it sets: ``-n 10`` for ``maxMessages (10)``."""
+    return re.sub(r"maxMessages(?: = | \()(\d+)\)?", r"-n \1", text)

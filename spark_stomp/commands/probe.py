@@ -1,22 +1,37 @@
-"""``spark-stomp probe``: says what the broker is, and what the connector will do with it."""
+"""Connect to a broker, and say what it is and what the connector will do with it.
+
+Each address of URL is tried. With a DESTINATION, also say how a stream read
+would subscribe to it, and what could be lost. Nothing is subscribed to, sent
+or consumed, except with --scratch: that sends a few messages to an empty queue
+of yours, breaks connections on purpose, and says which guarantees hold.
+
+If one address of several fails, the exit code is that of the first one.
+
+examples:
+  spark-stomp probe stomp+ssl://broker:61614 --login ada -o tlsCaFile=ca.pem
+  spark-stomp probe stomp://broker:61613 --scratch /queue/spark-stomp-probe
+  spark-stomp probe stomp://broker:61613 --quiet || echo "the broker is down"
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Final
+
+from rich.box import MARKDOWN, SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.table import Table
 
 from spark_stomp.brokers import Dialect, dialect_of, plain_subscription
-from spark_stomp.commands import EXIT_CODES, FAILED, FINE, UsageError, exit_code
+from spark_stomp.commands import FAILED, FINE, UsageError, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
-from spark_stomp.commands.terminal import Line, Terminal
-from spark_stomp.commands.trial import Trial, findings, sentences, table
+from spark_stomp.commands.screen import WIDTH, Bar, Screen, add_progress_argument, labelled, said
+from spark_stomp.commands.trial import Trial, findings, sentences
 from spark_stomp.errors import StompError
 from spark_stomp.logs import set_level
 from spark_stomp.options import (
@@ -33,28 +48,6 @@ from spark_stomp.transport import Connection, open_connection
 
 Facts = Iterator[tuple[str, str]]
 
-ABOUT: Final = """\
-Connect to a broker, and say what it is and what the connector will do with it.
-Each address of URL is tried. With a DESTINATION, also say how a stream read
-would subscribe to it, and what could be lost. Nothing is subscribed to, sent
-or consumed, except with --scratch: that sends a few messages to an empty queue
-of yours, breaks connections on purpose, and says which guarantees hold."""
-
-MORE: Final = f"""\
-examples:
-  spark-stomp probe stomp://localhost:61613
-  spark-stomp probe stomp+ssl://broker:61614 --login ada --password-file secret -o tlsCaFile=ca.pem
-  spark-stomp probe stomp://a:61613,stomp://b:61613 /topic/prices -o durableName=prices -o clientId=etl
-  spark-stomp probe stomp://broker:61613 --scratch /queue/spark-stomp-probe
-  spark-stomp probe stomp://broker:61613 --quiet || echo "the broker is down"
-
-{EXIT_CODES}
-
-If one address of several fails, the exit code is that of the first one that does."""
-
-# Columns for the label of a line, and of the longest sentence.
-_LABEL, _WIDTH = 16, 100
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker_arguments(parser)
@@ -66,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "on RabbitMQ, name it /amq/queue/NAME",
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_progress_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -77,27 +71,29 @@ def run(arguments: argparse.Namespace) -> int:
         source = parse_source_options(texts | {"destination": arguments.destination})
     connection = parse_sink_options(texts).connection if source is None else source.connection
     set_level(connection.log_level)
-    terminal, code = Terminal(sys.stdout), FINE
+    code = FINE
     for endpoint in connection.endpoints:
-        lines: list[Line] = [[(str(endpoint), "strong")]]
+        parts: list[RenderableType] = [said(str(endpoint), "bold")]
         try:
-            lines += _probed(endpoint, connection, source)
+            parts.append(_probed(endpoint, connection, source))
             if arguments.scratch is not None:
                 trial = Trial(parse_sink_options(texts), endpoint, arguments.scratch)
-                tried, enough = _tried(trial, markdown=not terminal.interactive)
-                lines += tried
+                with Bar(shown=not (arguments.no_progress or arguments.quiet)) as bar:
+                    trial.run(bar.say)
+                tried, enough = _tried(trial, markdown=not sys.stdout.isatty())
+                parts += tried
                 code = code or (FINE if enough else FAILED)
         except StompError as error:
             code = code or exit_code(error)
-            lines.append([("  ", ""), (str(error), "bad")])
+            parts.append(labelled([("", said(str(error), "red"))]))
             if arguments.quiet:
                 sys.stderr.write(line(f"spark-stomp: {endpoint}: {error}") + "\n")
         if not arguments.quiet:
-            terminal.write(lines)
+            Screen(sys.stdout).put(*parts, widest=WIDTH)
     return code
 
 
-def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOptions | None) -> list[Line]:
+def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOptions | None) -> Table:
     begun = time.monotonic()
     with open_connection(replace(options, endpoints=(endpoint,))) as connection:
         took = time.monotonic() - begun
@@ -106,20 +102,19 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
         if source is not None:
             facts += _destination(dialect, source)
         connection.disconnect()
-    return [[(f"  {label:<{_LABEL - 1}} ", "dim"), (text, "")] for label, text in facts]
+    return labelled((f"  {label}", said(text)) for label, text in facts)
 
 
-def _tried(trial: Trial, *, markdown: bool) -> tuple[list[Line], bool]:
+def _tried(trial: Trial, *, markdown: bool) -> tuple[list[RenderableType], bool]:
     """What a trial shows, and whether no message is lost with this broker."""
-    trial.run()
     found = findings(trial)
-    said = [*sentences(found, trial)]
-    lines: list[Line] = [[("", "")]]
-    lines += [[(text, "" if fine else "bad")] for text, fine in table(found, markdown=markdown)]
-    lines.append([("", "")])
-    for text, holds in said:
-        lines += [[(part, "good" if holds else "bad")] for part in textwrap.wrap(text, _WIDTH)]
-    return lines, all(holds for _, holds in said)
+    table = Table("check", "holds", "what was seen", box=MARKDOWN if markdown else SIMPLE_HEAD)
+    words = {True: ("yes", "green"), False: ("no", "red"), None: ("not seen", "yellow")}
+    for name, one in found.items():
+        table.add_row(name, said(*words[one.holds]), one.seen.replace("|", "\\|") if markdown else one.seen)
+    told = [*sentences(found, trial)]
+    shown = [said(text, "green" if holds else "red") for text, holds in told]
+    return [table, *shown], all(holds for _, holds in told)
 
 
 def _broker(connection: Connection, options: ConnectionOptions, dialect: Dialect, took: float) -> Facts:
@@ -147,9 +142,8 @@ def _heartbeats(agreed: tuple[int, int], offered: tuple[int, int]) -> str:
 def _tls(connection: Connection, options: ConnectionOptions) -> str:
     tls = connection.tls
     if tls is None:
-        return "none: anyone on the network can read all messages" + (
-            ", and the password" if options.login else ""
-        )
+        password = ", and the password" if options.login else ""
+        return f"none: anyone on the network can read all messages{password}"
     if tls.expires is None:
         return f"{tls.version}, {tls.cipher}; the certificate was not checked (tlsVerify = false)"
     days = (tls.expires - datetime.now(timezone.utc)).days
@@ -174,14 +168,12 @@ def _treatment(dialect: Dialect) -> Facts:
     yield "selectors", "work" if dialect.selectors else "are refused: this broker has none"
     if (durable := dialect.durable_topics) is not None:
         yield "durable topics", "by durableName" + (" and clientId" if durable.needs_client_id else "")
-    if dialect.redelivery_limit is not None:
-        limit = dialect.redelivery_limit
+    if (limit := dialect.redelivery_limit) is not None:
         yield "redelivery", f"by default a message is dropped or dead-lettered after {limit} deliveries"
-    if dialect.count_limit is not None:
-        limit = dialect.count_limit
+    if (limit := dialect.count_limit) is not None:
         yield (
             "redelivery",
-            f"quorum queues drop or dead-letter a message after {limit} redeliveries by default",
+            f"by default quorum queues drop or dead-letter a message after {limit} redeliveries",
         )
 
 

@@ -1,4 +1,15 @@
-"""``spark-stomp send``: sends one message for each line, each confirmed by the broker."""
+"""Send messages: one for each line of FILE, or of standard input.
+
+Each asks for a receipt, and the command has succeeded once every receipt has
+come. If the connection breaks, the command connects again and sends again what
+was not confirmed, so that a message may arrive twice. If it fails or is
+interrupted, it says how many messages were confirmed.
+
+examples:
+  echo hello | spark-stomp send stomp://localhost:61613 /queue/orders
+  spark-stomp send stomp://broker:61613 /queue/scans --whole *.png -o ttl=1h
+  tail -f app.log | spark-stomp send stomp://broker:61613 /topic/log
+"""
 
 from __future__ import annotations
 
@@ -6,6 +17,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
@@ -14,8 +26,9 @@ from typing import Final, cast
 import pyarrow as pa
 
 from spark_stomp.columns import SinkColumns
-from spark_stomp.commands import EXIT_CODES, FINE, UsageError
+from spark_stomp.commands import FINE, UsageError
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+from spark_stomp.commands.screen import Bar, add_progress_argument
 from spark_stomp.logs import set_level
 from spark_stomp.options import SinkOptions, parse_sink_options
 from spark_stomp.quoting import counted, line
@@ -23,33 +36,12 @@ from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
 from spark_stomp.status.sink import TaskFigures
 
-ABOUT: Final = """\
-Send messages: one for each line of FILE, or of standard input. Each asks for
-a receipt, and the command has succeeded once every receipt has come. If the
-connection breaks, the command connects again and sends again what was not
-confirmed, so that a message may arrive twice."""
-
-MORE: Final = f"""\
-examples:
-  echo hello | spark-stomp send stomp://localhost:61613 /queue/orders
-  spark-stomp send stomp://broker:61613 /queue/orders orders.jsonl --header content-type=application/json
-  spark-stomp send stomp://broker:61613 /queue/scans --whole *.png -o messageType=bytes -o ttl=1h
-  tail -f app.log | spark-stomp send stomp+ssl://broker:61614 /topic/log -o persistent=false --login ada
-
-{EXIT_CODES}
-If it fails or is interrupted, it says how many messages were confirmed."""
-
 # Bytes of one read from a file or a pipe. A judgement, not measured.
 _READ = 1 << 20
-_NO_COLUMNS: Final = "a message is a line or a file, and has no columns"
-_NO_QUERY: Final = "it belongs to a query"
+_NO_COLUMNS = "a message is a line or a file, and has no columns; give headers, such as an id, with --header"
 _REFUSED: Final = {
-    "headerColumns": f"{_NO_COLUMNS}; give headers with --header",
-    "dedupKey": f"{_NO_COLUMNS}; give your own id with --header",
-    "dedupHeader": f"{_NO_COLUMNS}; give your own id with --header",
-    "checkpointLocation": _NO_QUERY,
-    "queryName": _NO_QUERY,
-    "statusFile": _NO_QUERY,
+    **dict.fromkeys(("headerColumns", "dedupKey", "dedupHeader"), _NO_COLUMNS),
+    **dict.fromkeys(("checkpointLocation", "queryName", "statusFile"), "it belongs to a query"),
 }
 
 
@@ -58,17 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders")
     # Without a default, argparse would also ask for FILE if only DESTINATION is missing.
     parser.add_argument(
-        "files", nargs="*", default=["-"], metavar="FILE", help="file to send; - is standard input (default)"
+        "files", nargs="*", default=["-"], metavar="FILE", help="- is standard input (default)"
     )
-    parser.add_argument(
-        "--header",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="header of every message; may be repeated",
-    )
+    parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
     parser.add_argument("--whole", action="store_true", help="send each FILE as one message")
     parser.add_argument("--quiet", action="store_true", help="do not say how many messages were confirmed")
+    add_progress_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,9 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
     files = arguments.files
     _check(files)
     bodies = _whole(files) if arguments.whole else _lines(files)
+    # Not while somebody types the messages.
+    shown = not (arguments.quiet or arguments.no_progress or ("-" in files and sys.stdin.isatty()))
     with Sender(options, afterwards="none of them is sent again") as sender:
         try:
-            _send(bodies, sender, options)
+            with Bar(shown=shown, total=_size(files)) as bar:
+                _send(bodies, sender, options, bar)
             if not arguments.quiet:
                 sys.stderr.write(line(_summary(sender.figures, options)) + "\n")
         except KeyboardInterrupt:
@@ -123,13 +113,28 @@ def _check(files: Sequence[str]) -> None:
             raise UsageError(f"{file} is not a file that can be read")
 
 
-def _send(bodies: Iterator[list[bytes]], sender: Sender, options: SinkOptions) -> None:
+def _size(files: Sequence[str]) -> int | None:
+    """How many bytes the files have; None if one of them is a pipe, whose end is not known."""
+    return None if not all(map(os.path.isfile, files)) else sum(map(os.path.getsize, files))
+
+
+def _send(bodies: Iterator[list[bytes]], sender: Sender, options: SinkOptions, bar: Bar) -> None:
     columns = SinkColumns(("body",), True)
     # Connect even if there are no messages: a wrong URL or login is an error then, too.
     encoder = row_encoder(options, columns, *sender.open())
+    begun = time.monotonic()
+
+    def told() -> str:
+        confirmed = sender.figures.confirmed
+        rate = confirmed / (time.monotonic() - begun)
+        return f"{counted(confirmed, 'message')} confirmed, {rate:,.0f} a second"
+
     for chunk in bodies:
         for part in encoder.slices(pa.record_batch({"body": pa.array(chunk, pa.binary())})):
             sender.send(part)
+            bar.say(told())
+        # With the ends of the lines.
+        bar.say(told(), done=sum(map(len, chunk)) + len(chunk))
     sender.finish()
 
 

@@ -1,27 +1,29 @@
-"""The lines of the table that ``spark-stomp status`` shows."""
+"""What ``spark-stomp status`` shows of one source or sink."""
 
 from __future__ import annotations
 
-import textwrap
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
-from spark_stomp.commands.terminal import CUT, Line, duration, size
+from rich.columns import Columns
+from rich.console import RenderableType
+from rich.filesize import decimal
+from rich.padding import Padding
+from rich.table import Table
+
+from spark_stomp.commands.screen import duration, labelled, said
 from spark_stomp.quoting import counted, shown
-from spark_stomp.status.figure import Figure, Part, Status, Time, moment
+from spark_stomp.status.figure import Figure, Status, Time, moment
+from spark_stomp.status.files import is_gone
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart
 
-# Characters: the least and the largest width of a receiver's name.
-_LEAST_WIDTH: Final = 16
-_NAME_WIDTH: Final = 44
-# Wide enough for most states, so that the next columns do not move.
-_STATE_WIDTH: Final = len("up 59 min 59 s")
-# The least width of a figure.
-_CELL: Final = 9
-# Most lines of a failure.
-_FAILURE_LINES: Final = 5
+# Columns of a figure, and of the other two columns of a receiver if its name is short.
+_FIGURE_WIDTH: Final = 11
+_OTHER_WIDTH: Final = 36
+# Most characters that are shown of a failure.
+_MOST_SHOWN: Final = 500
 _UNFINISHED: Final = (
     "its last batch is not committed: the query failed, in its sink for example, or was stopped just then; "
     "Spark's log says which"
@@ -29,129 +31,128 @@ _UNFINISHED: Final = (
 
 
 def health(status: Status, silence: float) -> tuple[str, str]:
-    """The health of a query: a colour (``good``, ``warn`` if it has ended, ``bad``), and words.
+    """The health of a query: a style (``green``, ``yellow`` if it has ended, ``red``), and words.
 
-    A query that has written nothing for ``silence`` seconds counts as gone.
+    A query that has written nothing for ``silence`` seconds counts as gone, and one whose process is gone.
     """
     failed = _sink_failure(status) is not None
     if "written_at" not in status:
         # Only a sink writes this status, and only after a batch. So its silence means nothing.
-        return ("bad", "sink only, which failed") if failed else ("good", "sink only")
+        return ("red", "sink only, which failed") if failed else ("green", "sink only")
     if status.get("failure"):
-        return "bad", "failed"
+        return "red", "failed"
     if not status.get("running"):
         within = failed or status.get("unfinished")
-        return ("bad", "ended within a batch") if within else ("warn", "ended")
+        return ("red", "ended within a batch") if within else ("yellow", "ended")
+    if is_gone(status):
+        return "red", "gone: its process has ended without a word"
     if (age := _age(status["written_at"])) > silence:
-        return "bad", f"gone? no sign of life for {duration(age)}"
+        return "red", f"gone? no sign of life for {duration(age)}"
     receivers = (status.get("receivers") or {}).values()
     if away := sum(not one.get("connected") for one in receivers):
-        return "bad", f"running, {away} of {counted(len(receivers), 'receiver')} not connected"
-    return ("bad" if failed or status.get("unfinished") else "good"), "running"
+        return "red", f"running, {away} of {counted(len(receivers), 'receiver')} not connected"
+    return ("red" if failed or status.get("unfinished") else "green"), "running"
 
 
 def table(
-    status: Status, silence: float, rate: float | None, columns: int, rows: int | None = None
-) -> list[Line]:
-    """All lines of the table, for a terminal of ``columns`` and ``rows``; ``rate`` is rows a second.
+    status: Status, silence: float, rate: float | None, width: int, most: int | None = None
+) -> Iterator[RenderableType]:
+    """What is shown of a status in ``width`` columns; ``rate`` is rows a second.
 
-    Lines of receivers for which there is no room are only counted. Without ``rows`` all are shown.
+    Up to ``most`` receivers are shown, those that are not connected first; without ``most`` all of them.
     """
-    head = [*_head(status, silence, columns), *_totals(status, rate, columns)]
-    tail = [*_part("journal", JournalPart, status, columns), *_sink(status, columns)]
-    lives = bool(status.get("running")) and _age(status.get("written_at")) <= silence
-    receivers = [*_table(status.get("receivers") or {}, columns, lives=lives)]
-    if rows is not None and len(head) + len(receivers) + len(tail) > rows:
-        room = max(1, rows - len(head) - len(tail) - 1)
-        rest = counted(len(receivers) - room, "more line")
-        receivers = [*receivers[:room], [(f"and {rest} of receivers", "dim")]]
-    return [*head, *receivers, *tail]
+    yield from _head(status, silence)
+    yield labelled(_parts(status, rate), "bold")
+    if (failure := _sink_failure(status)) is not None:
+        ago = duration(_age(status["sink"].get("failed_at")))
+        yield said(f"{ago} ago: {shown(failure, _MOST_SHOWN)}", "red")
+    receivers = sorted((status.get("receivers") or {}).items(), key=lambda one: bool(one[1].get("connected")))
+    lives = bool(status.get("running")) and not is_gone(status) and _age(status.get("written_at")) <= silence
+    if receivers:
+        yield _receivers(receivers[:most], width, lives=lives)
+        for name, one in receivers[:most]:
+            yield from _last_error(name, one)
+    if rest := len(receivers[most:]) if most is not None else 0:
+        yield said(f"and {counted(rest, 'more receiver')}", "dim")
+    yield said("")
 
 
-def _head(status: Status, silence: float, width: int) -> Iterator[Line]:
-    colour, word = health(status, silence)
-    run = f"run {status.get('run')} on {status.get('host')}"
-    if status.get("pid") is not None:
-        run += f", process {status['pid']}"
-    query = str(status.get("query"))
+def _head(status: Status, silence: float) -> Iterator[RenderableType]:
+    style, words = health(status, silence)
+    query, run = str(status.get("query")), f"run {status.get('run')} on {status.get('host')}"
     if status.get("source", 1) != 1:
         query += f", source {status['source']}"
-    yield [(shown(query), "strong"), ("  ", ""), (word, colour), (f"   {shown(run)}", "dim")]
-    yield from _facts("", _labelled(QueryPart.figures(), status), "dim", width)
+    if status.get("pid") is not None:
+        run += f", process {status['pid']}"
+    head = said(shown(query), "bold")
+    yield head.append_text(said(f"  {words}", f"not bold {style}")).append_text(
+        said(f"   {shown(run)}", "not bold dim")
+    )
     if status.get("failure"):
-        yield from _wrapped(str(status["failure"]), "bad", width, _FAILURE_LINES)
+        yield said(shown(str(status["failure"]), _MOST_SHOWN), "red")
     elif status.get("unfinished"):
-        yield from _wrapped(_UNFINISHED, "bad", width, _FAILURE_LINES)
+        yield said(_UNFINISHED, "red")
 
 
-def _totals(status: Status, rate: float | None, width: int) -> Iterator[Line]:
-    totals = status.get("totals") or {}
-    facts = _labelled(TotalsPart.figures(), totals)
-    if rate is not None and status.get("running"):
-        facts.insert(1, f"{rate:,.0f} rows/s")
-    if totals:
-        facts.append(f"un-acked {totals.get('unacked') or 0:,}")
-    yield from _facts("", facts, "", width)
-    yield from _facts("", _labelled(SUMMED, totals, trouble=True), "warn", width)
-    if totals:
-        yield []
-
-
-def _table(receivers: Mapping[str, Status], width: int, *, lives: bool) -> Iterator[Line]:
-    if not receivers:
-        return
-    states = {name: _state(one, lives=lives) for name, one in receivers.items()}
-    state_width = max(_STATE_WIDTH, *(len(text) for text, _ in states.values()))
-    longest = min(max(map(len, receivers)), _NAME_WIDTH)
-    room = width - state_width - 2 - min(longest, _LEAST_WIDTH)
-    kept = [figure for figure in ReceiverPart.figures() if figure.column]
-    while kept and sum(map(_width, kept)) > room:
-        kept.remove(max(kept, key=lambda figure: figure.column))
-    figures = sum(map(_width, kept))
-    name_width = max(min(longest, width - figures - state_width - 2), min(longest, _LEAST_WIDTH), 8)
-    titles = "".join(f"{figure.label.upper():>{_width(figure)}}" for figure in kept)
-    yield [(f"{'RECEIVER':<{name_width}}  {'STATE':<{state_width}}{titles}", "dim")]
-    for name, one in receivers.items():
-        text, colour = states[name]
-        cells = "".join(f"{_value(figure, one):>{_width(figure)}}" for figure in kept)
-        yield [
-            (f"{_ending(shown(name), name_width):<{name_width}}  ", ""),
-            (f"{text:<{state_width}}", colour),
-            (cells, ""),
+def _parts(status: Status, rate: float | None) -> Iterator[tuple[str, RenderableType]]:
+    """The figures of the query, its journal and its sink, by the name of the part."""
+    declared = {
+        "query": (QueryPart.figures(), status),
+        "totals": ([*TotalsPart.figures(), *SUMMED], status.get("totals")),
+        "journal": (JournalPart.figures(), status.get("journal")),
+        "sink": (SinkPart.figures(), status.get("sink")),
+    }
+    for name, (figures, part) in declared.items():
+        facts = [
+            said(f"{one.label} {_value(one, part)}", "yellow" if one.trouble else "")
+            for one in figures
+            if part and one.label and part.get(one.key)
         ]
-        yield from _last_error(one, width)
-    yield []
+        if name == "totals" and rate is not None and status.get("running"):
+            facts.insert(1, said(f"{rate:,.0f} rows/s"))
+        if facts:
+            yield name, Columns(facts, padding=(0, 3))
+
+
+def _receivers(receivers: list[tuple[str, Status]], width: int, *, lives: bool) -> Table:
+    # On a narrow terminal the figures with the highest numbers are left out.
+    kept = [
+        one for one in ReceiverPart.figures() if 0 < one.column <= (width - _OTHER_WIDTH) // _FIGURE_WIDTH
+    ]
+    drawn = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    drawn.add_column("RECEIVER", overflow="fold")
+    drawn.add_column("STATE", no_wrap=True)
+    for figure in kept:
+        drawn.add_column(figure.label.upper(), justify="right", no_wrap=True)
+    for name, one in receivers:
+        drawn.add_row(
+            said(shown(name)), said(*_state(one, lives=lives)), *(_value(figure, one) for figure in kept)
+        )
+    return drawn
 
 
 def _state(one: Status, *, lives: bool) -> tuple[str, str]:
-    """The state of the connection, and its colour. Without a duration if the query has ended."""
+    """The state of the connection, and its style. Without a duration if the query has ended."""
     if not lives:
         return "was up" if one.get("connected") else "was away", "dim"
     if not one.get("connected"):
-        return f"away {duration(_age(one.get('disconnected_since')))}", "bad"
+        return f"away {duration(_age(one.get('disconnected_since')))}", "red"
     if one.get("paused"):
-        return f"paused {duration(_age(one.get('paused_since')))}", "warn"
+        return f"paused {duration(_age(one.get('paused_since')))}", "yellow"
     if one.get("window_full"):
-        return "window full", "warn"
-    return f"up {duration(_age(one.get('connected_since')))}", "good"
+        return "window full", "yellow"
+    return f"up {duration(_age(one.get('connected_since')))}", "green"
 
 
-def _last_error(one: Status, width: int) -> Iterator[Line]:
+def _last_error(name: str, one: Status) -> Iterator[RenderableType]:
     if not (error := one.get("last_error")):
         return
     if one.get("connected"):
-        ago = duration(_age(one.get("last_error_at")))
-        yield from _wrapped(f"last error {ago} ago: {error}", "dim", width, 2)
+        words, style = f"last error {duration(_age(one.get('last_error_at')))} ago", "dim"
     else:
-        failed = counted(one.get("attempts", 0), "attempt")
-        yield from _wrapped(f"{failed} failed: {error}", "bad", width, 2)
-
-
-def _sink(status: Status, width: int) -> Iterator[Line]:
-    yield from _part("sink", SinkPart, status, width)
-    if (failure := _sink_failure(status)) is not None:
-        ago = duration(_age(status["sink"].get("failed_at")))
-        yield from _wrapped(f"{ago} ago: {failure}", "bad", width, _FAILURE_LINES)
+        words, style = f"{counted(one.get('attempts', 0), 'attempt')} failed", "red"
+    text = f"{shown(name)}: {words}: {shown(str(error), _MOST_SHOWN)}"
+    yield Padding(said(text, style), (0, 0, 0, 2))
 
 
 def _sink_failure(status: Status) -> str | None:
@@ -162,60 +163,15 @@ def _sink_failure(status: Status) -> str | None:
     return sink.get("failure")
 
 
-# --- lines made from the declarations of the figures
-
-
-def _part(name: str, declared: type[Part], status: Status, width: int) -> Iterator[Line]:
-    part = status.get(name) or {}
-    yield from _facts(name, _labelled(declared.figures(), part), "", width)
-    yield from _facts(" ", _labelled(declared.figures(), part, trouble=True), "warn", width)
-
-
-def _labelled(declared: list[Figure], part: Status, *, trouble: bool = False) -> list[str]:
-    """The figures with a label, as texts. With ``trouble``, only the troubles that are not 0."""
-    return [
-        figure.label if part[figure.key] is True else f"{figure.label} {_value(figure, part)}"
-        for figure in declared
-        if figure.label and figure.trouble is trouble
-        if part.get(figure.key) not in ((None, False, 0) if trouble else (None, False))
-    ]
-
-
 def _value(figure: Figure, part: Status) -> str:
     if isinstance(figure, Time):
         return f"{duration(_age(part.get(figure.key)))} ago"
     value = part.get(figure.key) or 0
+    if value is True:
+        return ""
     if figure.key.endswith("seconds"):
         return f"{value * 1000:,.1f} ms" if 0 < value < 1 else duration(value)
-    return size(value) if figure.key.endswith("bytes") else f"{value:,}"
-
-
-def _width(figure: Figure) -> int:
-    return max(len(figure.label), _CELL) + 2
-
-
-def _facts(title: str, facts: list[str], colour: str, width: int) -> Iterator[Line]:
-    """The facts side by side, in as many lines as they need; indented if there is a title."""
-    if not facts:
-        return
-    indent = 9 if title else 0
-    wrapper = textwrap.TextWrapper(max(width, _LEAST_WIDTH) - indent, break_on_hyphens=False)
-    whole = "   ".join(fact.replace(" ", "\0") for fact in facts)
-    for number, part in enumerate(wrapper.wrap(whole)):
-        begin = title if number == 0 else ""
-        yield [(f"{begin:<{indent}}", "strong"), (part.replace("\0", " "), colour)]
-
-
-def _wrapped(text: str, colour: str, width: int, most: int) -> Iterator[Line]:
-    """A sentence in at most ``most`` lines, because a screen cuts off long lines."""
-    wrapper = textwrap.TextWrapper(max(width, _LEAST_WIDTH), "  ", "    ", max_lines=most, placeholder=CUT)
-    for part in wrapper.wrap(shown(text, 1000)):
-        yield [(part, colour)]
-
-
-def _ending(text: str, width: int) -> str:
-    """A name cut to ``width``. Its end is kept, because it says more than its beginning."""
-    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
+    return decimal(value) if figure.key.endswith("bytes") else f"{value:,}"
 
 
 def _age(since: str | None) -> float:

@@ -1,13 +1,20 @@
-"""``spark-stomp unsubscribe``: ends the durable subscriptions that a query has left on the broker."""
+"""End the durable subscriptions that a query has left on the broker.
+
+The broker then keeps no more messages for it, and DELETES THOSE THAT WAIT.
+Stop the query first, and give its destination, durableName, clientId and, if it
+has one, -o selector=...
+
+examples:
+  spark-stomp unsubscribe stomp://rabbit:61613 /topic/prices --durable-name etl
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Final
 
 from spark_stomp.brokers import Dialect, Subscription, dialect_of
-from spark_stomp.commands import EXIT_CODES, FINE
+from spark_stomp.commands import FINE
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.errors import ClientIdInUse, DestinationRefused, UnsupportedError
 from spark_stomp.logs import set_level
@@ -15,20 +22,6 @@ from spark_stomp.options import SourceOptions, parse_source_options
 from spark_stomp.quoting import line
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription
 from spark_stomp.transport import Connection, open_connection
-
-ABOUT: Final = """\
-End the durable subscriptions that a query has left on the broker, so that it
-stops keeping messages for them. THE MESSAGES THAT WAIT IN THEM ARE DELETED.
-Stop the query first, and give its destination, durableName, clientId and, if it
-has one, -o selector=..."""
-
-MORE: Final = f"""\
-examples:
-  spark-stomp unsubscribe stomp://rabbit:61613 /topic/prices --durable-name etl
-  spark-stomp unsubscribe stomp://broker:61613 /topic/prices --durable-name etl --client-id warehouse
-  spark-stomp unsubscribe stomp://broker:61613 '["/topic/a", "/topic/b"]' --durable-name etl --client-id me
-
-{EXIT_CODES}"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -40,9 +40,6 @@ _DISCONNECT_MAX_BYTES = 32 << 20
 class ReadReceiver(Receiver):
     """The only receiver of a batch read of the queues in ``settings``. It fills ``deliveries``.
 
-    ``check`` is called with the broker's dialect and each destination before anything is taken, and may raise
-    a StompError.
-
     Attributes:
         taken: how many messages of each destination were taken.
         ended: destinations whose browse has ended.
@@ -54,14 +51,9 @@ class ReadReceiver(Receiver):
     keyed = False
 
     def __init__(
-        self,
-        settings: ReceiverSettings,
-        deliveries: Deliveries,
-        on_news: Callable[[], None],
-        check: Callable[[Dialect, str], object],
+        self, settings: ReceiverSettings, deliveries: Deliveries, on_news: Callable[[], None]
     ) -> None:
         super().__init__(settings, deliveries, on_news)
-        self._check = check
         self._deadline = time.monotonic() + self._options.max_drain_time
         self._destination_of = {plain_subscription(one).id.encode(): one for one in settings.destinations}
         self.taken: Counter[str] = Counter()
@@ -97,16 +89,19 @@ class ReadReceiver(Receiver):
 
     def _subscription(self, destination: str) -> Subscription:
         options, dialect = self._options, self._dialect
-        self._check(dialect, destination)
         selector = () if options.selector is None else (("selector", options.selector),)
         headers = selector + options.subscribe_headers
         dialect.check_batch_read(destination, headers, allow_loss=options.allow_loss)
-        return Subscription(plain_subscription(destination).id, headers)
+        # A topic takes nothing back, and if it waited for ACKs, its window would fill.
+        ack = "auto" if dialect.is_topic(destination) else ""
+        return Subscription(plain_subscription(destination).id, headers, ack)
 
     def _choose_window(self) -> None:
-        """Nothing is ACKed, so ``maxMessages`` is the window. What a batch read risks is said at its end."""
+        """Nothing is ACKed, so of a queue it is ``maxMessages``. What is risked is said at the end."""
 
     def _prefetch_headers(self, destination: str) -> HeaderPairs:
+        if self._dialect.is_topic(destination):
+            return self._dialect.batch_read_headers(destination, self._options.prefetch)
         # There must be room for what comes after the last message, too: the end mark of a browse, or the one
         # message too many that is an error.
         after_last = 0 if self._options.capped and not self._dialect.browses(destination) else 1

@@ -317,7 +317,7 @@ class Receiver:
             connection.require_open()
             receipt = session.new_receipt()
             requests[receipt] = f"SUBSCRIBE to {one}"
-            ack = "client-individual" if individual else "client"
+            ack = subscription.ack or ("client-individual" if individual else "client")
             own = (("id", subscription.id), ("destination", one), ("ack", ack))
             headers = (*own, *self._prefetch_headers(one), *subscription.headers)
             session.request("SUBSCRIBE", headers, receipt=receipt)

@@ -36,15 +36,12 @@ _LOOK_AGAIN = 1.0
 _GATHER = 0.004
 
 
-def browse(
-    options: SourceOptions, check: Callable[[Dialect, str], object] = lambda dialect, destination: None
-) -> Iterator[tuple[FrameBatch, Dialect]]:
+def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
     """Yield up to ``maxMessages`` raw frames of the destinations, in frame batches with the broker's dialect.
 
     The destinations are read together, until ``idleTimeout`` of silence. Nothing is ACKed. If the broker
     cannot browse, the messages are taken and given back at the end, and each then counts one delivery more.
-    The log says so, and it says if the read was cut off. ``check`` is called with the broker's dialect and
-    each destination before anything is taken from it, and may raise a StompError.
+    The log says so, and it says if the read was cut off.
 
     Raises TooManyMessages if there are more than ``maxMessages`` and the user did not set that option, and
     UnsupportedError if a destination is a topic.
@@ -54,7 +51,7 @@ def browse(
     settings = read_settings(replace(options, connections=1), options.destinations)
     deliveries = Deliveries(settings.max_buffered_bytes, Log(DedupIndex()), settings.name)
     changed = threading.Event()
-    receiver = ReadReceiver(settings, deliveries, changed.set, check)
+    receiver = ReadReceiver(settings, deliveries, changed.set)
     yield from take(receiver, deliveries, changed, receiver.left)
     _warn(options, receiver)
     cut_off_by = f"maxDrainTime ({options.max_drain_time:g}s)" if receiver.is_late else None

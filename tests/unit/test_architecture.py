@@ -31,7 +31,7 @@ LAYERS = (
     ("source", "sink"),
     ("spark",),
     ("commands",),
-    ("_autoload", "demo", "__init__"),
+    ("_autoload", "__main__", "demo", "__init__"),
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
@@ -40,10 +40,13 @@ SOCKET_PARTS = {"transport", "devbroker"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # One asks what the machine's own address is, the other sets an option of Spark's socket.
 SEND_NOTHING = {PACKAGE / "frameserver" / "address.py", PACKAGE / "spark" / "worker_tuning.py"}
-# Behind an extra, and imported only when a URL asks for it.
-EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}}
+# Behind an extra, and imported only when a URL or a command asks for it.
+EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}} | {
+    PACKAGE / "commands" / f"{name}.py": {"rich"}
+    for name in ("messages", "probe", "screen", "status", "status_table")
+}
 # Covered by tests of the whole: the notebook, the installed wheel, Spark itself.
-UNTESTED_ALONE = {"__init__", "_autoload"}
+UNTESTED_ALONE = {"__init__", "__main__", "_autoload"}
 
 
 def part_of(path: Path) -> str:

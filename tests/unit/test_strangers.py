@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from spark_stomp import errors
-from spark_stomp.commands.terminal import Terminal
+from spark_stomp.commands.screen import Screen, labelled, said
 from spark_stomp.errors import OptionError, StompError
 from spark_stomp.logs import get_log
 
@@ -38,7 +38,9 @@ LONG = "x" * 1_000_000
 # What the package says to others than loggers: only here, and each through quoting or json.
 WRITERS = {
     "logs.py",
-    "commands/terminal.py",
+    "commands/screen.py",
+    "commands/messages.py",
+    "commands/peek.py",
     "commands/main.py",
     "commands/connecting.py",
     "commands/devbroker.py",
@@ -57,11 +59,13 @@ OTHER_ERRORS = {
         "commands/devbroker.py",
         "commands/probe.py",
         "commands/send.py",
+        "commands/messages.py",
+        "commands/peek.py",
         "commands/status.py",
         "commands/tail.py",
         "commands/trial.py",
     },
-    "ArgumentTypeError": {"commands/devbroker.py", "commands/status.py", "commands/tail.py"},
+    "ArgumentTypeError": {"commands/devbroker.py", "commands/messages.py"},
     "OSError": {"commands/devbroker.py", "files/private.py", "status/files.py"},
     "FileNotFoundError": {"demo/flights.py"},
     # In the tests of whoever uses the dev broker.
@@ -93,39 +97,32 @@ def calls(name: str, tree: ast.Module) -> Iterator[ast.Call]:
             yield node
 
 
-@pytest.mark.parametrize("said", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 class TestIsPrintable:
-    def test_in_a_log_line(self, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    def test_in_a_log_line(self, text: str, caplog: pytest.LogCaptureFixture) -> None:
         log = get_log("spark_stomp.some")
-        log.warning("the broker said %s", said)
-        log.warning(f"the broker said {said}".replace("%", "%%"))
-        log.warning("%s", ValueError(said))
+        log.warning("the broker said %s", text)
+        log.warning(f"the broker said {text}".replace("%", "%%"))
+        log.warning("%s", ValueError(text))
         assert len(caplog.records) == 3
         for record in caplog.records:
             assert record.getMessage().isprintable(), record.getMessage()
         assert logging.Formatter().format(caplog.records[0]).isprintable()
 
-    def test_in_an_error(self, said: str) -> None:
+    def test_in_an_error(self, text: str) -> None:
         for name in errors.__all__:
-            error = getattr(errors, name)(f"the broker said {said}")
+            error = getattr(errors, name)(f"the broker said {text}")
             assert str(error).isprintable() and error.message.isprintable()
-        assert str(OptionError(["one", f"two: {said}"])).split("\n  - ")[1:] == [
+        assert str(OptionError(["one", f"two: {text}"])).split("\n  - ")[1:] == [
             "one",
-            OptionError(f"two: {said}").message,
+            OptionError(f"two: {text}").message,
         ]
 
-    def test_in_a_terminal(self, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        for draw in (
-            lambda terminal: terminal.write([[("name", ""), (said, "")]]),
-            lambda terminal: terminal.draw([[("name", ""), (said, "")]]),
-        ):
+    def test_in_a_terminal(self, text: str) -> None:
+        for part in (text, said(text), labelled([(text, text)])):
             stream = io.StringIO()
-            draw(Terminal(stream))
-            ours = ("\x1b[H", "\x1b[K", "\x1b[J")
-            shown = stream.getvalue()
-            for one in ours:
-                shown = shown.replace(one, "")
-            assert shown.rstrip("\r\n").isprintable()
+            Screen(stream).put(part)
+            assert stream.getvalue().replace("\n", "").isprintable()
 
 
 class TestIsCut:
@@ -141,7 +138,7 @@ class TestIsCut:
 
     def test_in_a_terminal(self) -> None:
         stream = io.StringIO()
-        Terminal(stream).write([[(LONG, "")]])
+        Screen(stream).whole(said(LONG))
         assert len(stream.getvalue()) < 5_000
 
 
@@ -165,8 +162,22 @@ class TestNobodyGoesAround:
         assert elsewhere == []
 
     def test_nobody_prints(self) -> None:
-        printing = {path for path, tree in MODULES.items() if any(True for _ in calls("print", tree))}
+        printing = {
+            path
+            for path, tree in MODULES.items()
+            for call in calls("print", tree)
+            if ast.unparse(call.func) == "print"
+        }
         assert {path for path in printing if not path.startswith("demo/")} == set()
+
+    def test_nobody_makes_a_text_that_is_not_quoted(self) -> None:
+        made = {
+            path
+            for path, tree in MODULES.items()
+            for call in calls("Text", tree)
+            if ast.unparse(call.func) == "Text"
+        }
+        assert made == {"commands/screen.py"}
 
     def test_only_these_write_to_a_stream(self) -> None:
         streams = ("sys.stdout", "sys.stderr", "sys.__stderr__", "sys.__stdout__")
@@ -181,7 +192,7 @@ class TestNobodyGoesAround:
     def test_what_they_write_is_quoted(self) -> None:
         """An f-string that is written as it is names only what is ours."""
         ours = {"broker.url", "_NOTICE", "sent", "line(part)"}
-        for path in WRITERS - {"logs.py", "commands/terminal.py"}:
+        for path in WRITERS - {"logs.py"}:
             for call in calls(".write", MODULES[path]):
                 bare = [node for node in call.args if isinstance(node, ast.JoinedStr)]
                 named = {

@@ -18,12 +18,7 @@ from spark_stomp.devbroker import DevBroker, QueueView
 from spark_stomp.errors import LoginRefused
 from spark_stomp.transport import open_connection
 
-PROGRAM = [
-    sys.executable,
-    "-c",
-    "import sys; from spark_stomp.commands.main import main; sys.exit(main())",
-    "devbroker",
-]
+PROGRAM = [sys.executable, "-m", "spark_stomp", "devbroker"]
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join(sys.path),

@@ -1,4 +1,4 @@
-"""Every option on ``send`` and ``tail`` works, or is refused by its name; none is ignored."""
+"""Every option on ``send``, ``peek`` and ``tail`` works, or is refused by its name; none is ignored."""
 
 from __future__ import annotations
 
@@ -68,7 +68,14 @@ REFUSED = {
     },
     "batch": {"maxMessages": "5", "bodyDecodeErrors": "null", "idHeader": "x"},
 }
-COMMANDS = {"sink": "send", "batch": "tail"}
+COMMANDS = {"sink": "send", "batch": "peek"}
+# What `tail` says by other means.
+OF_TAIL = {
+    "startingOffsets": "earliest",
+    "endingOffsets": "latest",
+    "maxDrainTime": "1s",
+    "allowLoss": "true",
+}
 
 
 @pytest.mark.parametrize("scope", COMMANDS)
@@ -78,20 +85,15 @@ def test_each_is_named_here(scope: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "key", "value"), [(scope, *pair) for scope, keys in REFUSED.items() for pair in keys.items()]
+    ("command", "key", "value"),
+    [(COMMANDS[scope], *pair) for scope, keys in REFUSED.items() for pair in keys.items()]
+    + [("tail", *pair) for pair in (REFUSED["batch"] | OF_TAIL).items()],
 )
 def test_one_that_has_no_use_is_refused(
-    devbroker: DevBroker,
-    tmp_path: Path,
-    scope: str,
-    key: str,
-    value: str,
-    capsys: pytest.CaptureFixture[str],
+    devbroker: DevBroker, command: str, key: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "a").write_text("x")
-    more = [str(tmp_path / "a")] if scope == "sink" else []
     with pytest.raises(SystemExit) as left:
-        main([COMMANDS[scope], devbroker.url, QUEUE, *more, "-o", f"{key.upper()}={value}"])
+        main([command, devbroker.url, QUEUE, "-o", f"{key.upper()}={value}"])
     err = capsys.readouterr().err
     assert left.value.code == 2
     assert f"-o {key} has no effect here: " in err and err.count("\n") == 1
@@ -121,7 +123,7 @@ def test_headers_that_the_option_gives(
     (tmp_path / "a").write_text("x")
     assert main(["send", devbroker.url, QUEUE, str(tmp_path / "a"), "-o", 'sendHeaders={"a": "b"}']) == 0
     capsys.readouterr()
-    assert main(["tail", devbroker.url, QUEUE, "--json", "-n", "1"]) == 0
+    assert main(["peek", devbroker.url, QUEUE, "--json", "-n", "1"]) == 0
     assert json.loads(capsys.readouterr().out)["headers"]["a"] == "b"
 
 
@@ -131,15 +133,15 @@ def test_the_log_level(
 ) -> None:
     """A read that takes the messages warns of it."""
     devbroker.publish_many(QUEUE, [b"m"])
-    tail = ["tail", devbroker.url, QUEUE, "--yes", "-o", "broker=generic", "-o", "idleTimeout=100ms"]
-    assert main([*tail, "-o", f"logLevel={level}"]) == 0
+    peek = ["peek", devbroker.url, QUEUE, "--yes", "-o", "broker=generic", "-o", "idleTimeout=100ms"]
+    assert main([*peek, "-o", f"logLevel={level}"]) == 0
     assert ("gives all back" in capsys.readouterr().err) is shown
     wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
 
 
 def test_malformed_messages_may_be_an_error(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
     devbroker.publish(QUEUE, b"bad", raw=b"x:a\0b\n")
-    assert main(["tail", devbroker.url, QUEUE]) == 0
+    assert main(["peek", devbroker.url, QUEUE]) == 0
     assert "malformed" in capsys.readouterr().out
-    assert main(["tail", devbroker.url, QUEUE, "-o", "onMalformed=fail"]) == 1
+    assert main(["peek", devbroker.url, QUEUE, "-o", "onMalformed=fail"]) == 1
     assert "[STOMP_" in capsys.readouterr().err

@@ -18,8 +18,7 @@ from spark_stomp.devbroker import DevBroker
 
 def facts(out: str) -> dict[str, str]:
     """What is said of the only broker, by its label."""
-    lines = [line for line in out.splitlines() if line.startswith("  ")]
-    return {line[:18].strip(): line[18:] for line in lines}
+    return dict(re.findall(r"^  (\S.*?)  +(.*(?:\n {10}.*)*)", out, re.MULTILINE))
 
 
 def test_who_the_broker_is(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 
 QUEUE = "/queue/a"
-PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.commands.main import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-m", "spark_stomp"]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_headers_and_options(
     more = ["--header", "colour=blue=green", "--header", "content-type=text/plain", "-o", "priority=9"]
     assert main(["send", devbroker.url, QUEUE, str(tmp_path / "a"), "-o", "persistent=false", *more]) == 0
     capsys.readouterr()
-    assert main(["tail", devbroker.url, QUEUE, "--json"]) == 0
+    assert main(["peek", devbroker.url, QUEUE, "--json"]) == 0
     out = capsys.readouterr().out
     for header in (
         '"colour": "blue=green"',

@@ -20,7 +20,7 @@ from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 
 QUEUE = "/queue/a"
-PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.commands.main import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-m", "spark_stomp"]
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def test_the_folder_of_a_checkpoint_will_do(ended: Path, tmp_path: Path) -> None
 
 def test_a_screen_until_ctrl_c(devbroker: DevBroker, tmp_path: Path) -> None:
     """A query begins after it, loses its broker, and the screen says so; the last table stays."""
-    path = tmp_path / "status.json"
-    with _Screen([*PROGRAM, "status", str(path), "--interval", "0.2"]) as screen:
+    (path := tmp_path / "spark_stomp" / "status.json").parent.mkdir()
+    with _Screen([*PROGRAM, "status", str(tmp_path), "--interval", "0.2"]) as screen:
         screen.wait_for("there is no status file")
         options: dict[str, Any] = {"url": devbroker.url, "destination": QUEUE, "statusFile": str(path)}
         with Run(options) as run:
@@ -91,6 +91,7 @@ class _Screen:
             "PYTHONPATH": os.pathsep.join(sys.path),
             "TERM": "xterm",
             "NO_COLOR": "1",
+            "COLUMNS": "200",
         }
         # Its own session, in which a key that is pressed becomes a signal.
         self._process = subprocess.Popen(

@@ -18,7 +18,7 @@ from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.arrow import decode_frames
-from spark_stomp.brokers import Dialect, plain_subscription
+from spark_stomp.brokers import plain_subscription
 from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
@@ -407,21 +407,6 @@ def test_a_pause_is_no_silence(devbroker: DevBroker) -> None:
         if count < 100:
             threading.Event().wait(0.5)
     assert count == 300
-
-
-def test_whoever_browses_may_refuse_before_anything_is_taken(devbroker: DevBroker) -> None:
-    devbroker.publish_many(QUEUE, BODIES)
-    asked = []
-
-    def refuse(dialect: Dialect, destination: str) -> None:
-        asked.append((dialect.name, destination))
-        raise UnsupportedError("not here")
-
-    options = parse_batch_options({"url": devbroker.url, "destination": QUEUE, "broker": "generic"})
-    with pytest.raises(UnsupportedError, match="not here"):
-        next(browse(options, refuse))
-    assert asked == [("generic", QUEUE)]
-    assert devbroker.queue(QUEUE).delivered == 0
 
 
 class TestMalformed:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 from support.scripted import ScriptedBroker, Stream, header_of, message
@@ -13,7 +15,7 @@ from spark_stomp.arrow import decode_frames
 from spark_stomp.columns import Projection
 from spark_stomp.errors import MalformedMessageError, StreamTruncated, SubscribeTimeout, UnsupportedError
 from spark_stomp.options import parse_batch_options
-from spark_stomp.source.stream_read import read_stream
+from spark_stomp.source.stream_read import read_stream, tail_stream
 from spark_stomp.source.tasks import RowSettings
 
 NAME = "/amq/queue/a"
@@ -141,3 +143,36 @@ def test_does_not_mind_a_malformed_message_behind_its_end() -> None:
 
     stream.broker._asked = asked
     assert read(stream) == [f"a@{offset}" for offset in range(4)]
+
+
+class TestTheNewest:
+    @staticmethod
+    def shown(stream: Stream, count: int, *, follows: bool = False, **options: str) -> Iterator[int]:
+        """The offset of each message."""
+        with tcp_server(stream.broker.serve, together=True) as port:
+            given = {"url": f"stomp://127.0.0.1:{port}", "destination": NAME, "idleTimeout": "200ms"}
+            for batch, _ in tail_stream(parse_batch_options(given | options), NAME, count, follows=follows):
+                yield from range(batch.first_number, batch.end)
+
+    def test_messages_up_to_the_end(self) -> None:
+        stream = Stream(*range(12), window=2)
+        stream.published = [9]
+        assert [*self.shown(stream, 5)] == [4, 5, 6, 7, 8]
+        assert [*self.shown(stream, 0)] == []
+        assert [*self.shown(Stream(), 5)] == []
+
+    def test_messages_of_which_retention_has_deleted_some(self) -> None:
+        assert [*self.shown(Stream(7, 8, 9), 9)] == [7, 8, 9]
+
+    def test_messages_that_a_filter_leaves_out_are_not_waited_for(self) -> None:
+        stream = Stream(*range(12))
+        for left in ([], [9, 10]):
+            stream.times = {"offset=9": left}
+            assert [*self.shown(stream, 3)] == left
+
+    def test_messages_and_what_comes_then(self) -> None:
+        """Also over a broken connection, and whatever is silent."""
+        stream = Stream(*range(12), window=3, closing=[3])
+        assert [*islice(self.shown(stream, 6, follows=True), 6)] == [6, 7, 8, 9, 10, 11]
+        assert stream.begins[2:] == ["offset=6", "offset=9"]
+        assert not any(thread.name.startswith("stomp-receiver") for thread in threading.enumerate())

@@ -17,8 +17,8 @@ from spark_stomp import __version__
 from spark_stomp.commands import probe
 from spark_stomp.commands.main import main
 
-COMMANDS = ("probe", "send", "tail", "status", "devbroker")
-PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.commands.main import main; sys.exit(main())"]
+COMMANDS = ("probe", "send", "peek", "tail", "unsubscribe", "status", "devbroker")
+PROGRAM = [sys.executable, "-m", "spark_stomp"]
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -77,6 +77,25 @@ def test_no_command_needs_spark(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_without_rich_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "rich.py").write_text("raise ModuleNotFoundError('No module named rich', name='rich')\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    for name in COMMANDS:
+        done = subprocess.run(
+            [*PROGRAM, name, "--help"],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        if name in ("devbroker", "unsubscribe"):
+            assert (done.returncode, done.stderr) == (0, "")
+        else:
+            needed = f"spark-stomp: {name} needs the package rich, of the extra cli: pip install rich\n"
+            assert (done.returncode, done.stderr) == (2, needed)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -89,7 +108,7 @@ def test_no_command_needs_spark(tmp_path: Path) -> None:
         (["probe", "stomp://broker", "-o", "colour=s3cret"], 2, "colour is not an option"),
         (["probe", "stomp://broker", "-o", "broker=x", "-o", "Broker=y"], 2, "given twice"),
         (["probe", "stomp://broker", "--login", "a", "--password-file", "/no/such"], 2, "/no/such cannot be"),
-        (["tail", "stomp://broker", "/queue/a", "-n", "0"], 2, "a number from 1 on"),
+        (["peek", "stomp://broker", "/queue/a", "-n", "0"], 2, "a number from 1 on"),
         (["send", "stomp://broker", "/queue/a", "/no/such"], 2, "/no/such is not a file"),
         (["send", "stomp://broker", "/queue/a", "--header", "Authorization: s3cret"], 2, "NAME=VALUE"),
         (["probe", "stomp://broker", "--login", "ada", "--password", "s3cret"], 2, "no argument --password;"),
@@ -97,12 +116,12 @@ def test_no_command_needs_spark(tmp_path: Path) -> None:
         (["tail", "stomp://broker", "/queue/a", "--passcode", "s3cret"], 2, "no argument --passcode"),
         (["send", "stomp://broker", "/queue/a", "-ps3cret"], 2, "no argument -p;"),
         (["devbroker", "--password", "s3cret"], 2, "no argument --password"),
-        (["status", "x", "y", "s3cret"], 2, "2 arguments too many"),
+        (["peek", "stomp://broker", "x", "y", "s3cret"], 2, "2 arguments too many"),
         (["send", "stomp://broker", "/queue/a", "-o", "destination=/queue/b"], 2, "-o destination: URL and"),
         (["tail", "stomp://broker", "/queue/a", "-o", "URL=stomp://b"], 2, "-o url: URL and"),
         (["probe", "stomp://broker", "-o", "connectTimeout=99999999999s"], 2, "at most 100 years"),
-        (["status", "x", "--interval", "0"], 2, "from 0.1 to 3600"),
-        (["status", "/no/such", "--once"], 1, "there is no status file yet"),
+        (["status", "x", "--interval", "often"], 2, "invalid float value"),
+        (["status", "/no/such", "--once"], 2, "/no/such: there is no such file or folder"),
         (["probe", f"stomp://127.0.0.1:{unused_port()}", "--quiet"], 3, "cannot connect to"),
     ],
 )

@@ -14,13 +14,12 @@ def test_the_part_of_the_sink_alone(tmp_path: Path, capsys: pytest.CaptureFixtur
     sink = {"version": 1, "query": "q", "run": "a1", "host": "here", "confirmed": 5}
     (tmp_path / "status.sink.json").write_text(json.dumps(sink))
     assert main(["status", str(tmp_path / "status.json")]) == 0
-    assert "sink     confirmed 5" in capsys.readouterr().out
+    assert "sink  confirmed 5" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "there is no status file"),
         ("{}", "is not a status file"),
         ('{"version": 9}', "version 9"),
         ('{"version": 1}', "is not a status file"),
@@ -32,10 +31,9 @@ def test_the_part_of_the_sink_alone(tmp_path: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_a_file_that_is_no_status(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, words: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
 ) -> None:
-    if content is not None:
-        (tmp_path / "status.json").write_text(content)
+    (tmp_path / "status.json").write_text(content)
     assert main(["status", str(tmp_path / "status.json")]) == 1
     out, err = capsys.readouterr()
     assert out == "" and words in err and err.count("\n") == 1
@@ -46,3 +44,49 @@ def test_an_unknown_place(capsys: pytest.CaptureFixture[str]) -> None:
         main(["status", "nowhere://ada:s3cret@x/y"])
     assert left.value.code == 2
     assert "s3cret" not in capsys.readouterr().err
+
+
+def test_several_are_shown_one_below_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = {"version": 1, "running": False, "written_at": "2026-11-26T00:00:00+00:00"}
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(json.dumps(ended | {"query": name}))
+    (tmp_path / "checkpoint").mkdir()
+    names = [str(tmp_path / name) for name in ("one", "two", "checkpoint")]
+    assert main(["status", *names[:2]]) == 0
+    out, err = capsys.readouterr()
+    assert out.index("one  ended") < out.index("two  ended") and err == ""
+    assert main(["status", *names]) == 1
+    out, err = capsys.readouterr()
+    assert "one  ended" in out and "two  ended" in out
+    assert err.startswith(f"spark-stomp: {names[2]}: there is no status file yet; ") and err.count("\n") == 1
+
+
+def test_one_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["status", f"{tmp_path}/x"])
+    assert left.value.code == 2
+    assert capsys.readouterr() == ("", f"spark-stomp status: {tmp_path}/x: there is no such file or folder\n")
+
+
+@pytest.mark.parametrize(
+    ("form", "words"), [("--json", '"query": "one"'), ("--prometheus", 'spark_stomp_running{query="one"')]
+)
+def test_for_programs_the_code_says_whether_all_could_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, words: str
+) -> None:
+    failed = {"version": 1, "query": "one", "running": False, "failure": "no", "written_at": None}
+    (tmp_path / "one").write_text(json.dumps(failed))
+    assert main(["status", str(tmp_path / "one"), form]) == 0
+    assert words in capsys.readouterr().out
+    (tmp_path / "two").write_text("{}")
+    assert main(["status", str(tmp_path / "one"), str(tmp_path / "two"), form]) == 1
+    out, err = capsys.readouterr()
+    assert words in out and f"{tmp_path}/two is not a status file" in err
+
+
+def test_two_that_prometheus_could_not_tell_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one").write_text('{"version": 1, "query": "one", "running": true}')
+    with pytest.raises(SystemExit) as left:
+        main(["status", str(tmp_path / "one"), str(tmp_path / "one"), "--prometheus"])
+    assert left.value.code == 2
+    assert "two statuses have the same labels" in capsys.readouterr().err

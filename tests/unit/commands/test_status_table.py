@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import re
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.color import ColorSystem
 
+from spark_stomp.commands.screen import Screen
 from spark_stomp.commands.status_table import health, table
-from spark_stomp.commands.terminal import Line
 from spark_stomp.errors import OffsetError, StompError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus, Counts
@@ -53,81 +57,91 @@ def status(
     return {**shown, "written_at": iso(NOW), **more}
 
 
-def text(lines: Sequence[Line]) -> str:
-    return "\n".join("".join(part for part, _ in line) for line in lines)
+def drawn(one: dict[str, Any], columns: int = 120, rate: float | None = None, most: int | None = None) -> str:
+    """As it is drawn in a terminal, in colour."""
+    screen = Screen(io.StringIO())
+    screen.width = columns
+    screen._force_terminal, screen._color_system = True, ColorSystem.STANDARD
+    with screen.capture() as what:
+        screen.print(*table(one, PATIENCE, rate, columns, most), sep="\n")
+    return what.get()
 
 
-def shown(one: dict[str, Any], columns: int = 120, rate: float | None = None, **more: Any) -> str:
-    return text(table(one, PATIENCE, rate, columns, **more))
+def shown(one: dict[str, Any], *arguments: Any, **more: Any) -> str:
+    lines = re.sub("\x1b\\[[0-9;]*m", "", drawn(one, *arguments, **more)).splitlines()
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n")
 
 
 def coloured(one: dict[str, Any], colour: str) -> str:
-    return " ".join(part for line in table(one, PATIENCE, None, 120) for part, its in line if its == colour)
+    """All that is drawn in this colour."""
+    code = {"red": 31, "green": 32, "yellow": 33, "dim": 2}[colour]
+    return " ".join(re.findall(f"\x1b\\[{code}m(.*?)\x1b\\[0m", drawn(one)))
 
 
 def test_a_query_that_runs() -> None:
-    head, times, figures, blank, titles, values = shown(status(), rate=1234.5).splitlines()
+    head, times, figures, titles, values = shown(status(), 160, rate=1234.5).splitlines()
     assert head.startswith("flights  running   run r1 on ")
-    assert times == "began 1 h 1 min ago   written 0.0 s ago"
-    assert figures == "rows 4,000   1,234 rows/s   waiting 1,000   oldest 2.0 s   un-acked 1,000"
-    assert blank == ""
+    assert times == "query   began 1 h 1 min ago   written 0.0 s ago"
+    totals = ["rows 4,000", "1,234 rows/s", "waiting 1,000", "oldest 2.0 s"]
+    sums = ["received 5,000", "committed 4,000", "acked 3,000", "un-acked 1,000"]
+    assert figures == "totals  " + "   ".join([*totals, *sums])
     columns = ["RECEIVED", "COMMITTED", "ACKED", "UN-ACKED", "OLDEST", "HELD", "REDELIVERED"]
     assert titles.split() == ["RECEIVER", "STATE", *columns]
-    cells = ["5,000", "4,000", "3,000", "1,000", "2.0", "s", "0", "B", "0"]
+    cells = ["5,000", "4,000", "3,000", "1,000", "2.0", "s", "0", "bytes", "0"]
     assert values.split() == ["/queue/a#0", "up", "2", "min", "5", "s", *cells]
 
 
 @pytest.mark.parametrize(
     ("one", "colour", "words", "its_health"),
     [
-        (status(), "good", ["running", "up 2 min 5 s"], "good"),
+        (status(), "green", ["running", "up 2 min 5 s"], "green"),
         (
             status(receiver(), receiver(AWAY)),
-            "bad",
+            "red",
             ["running, 1 of 2 receivers not connected", "away 12 s", "4 attempts failed: [STOMP_CONNECT"],
-            "bad",
+            "red",
         ),
-        (status(receiver(replace(AWAY, attempts=1))), "bad", ["1 of 1 receiver not", "1 attempt f"], "bad"),
+        (status(receiver(replace(AWAY, attempts=1))), "red", ["1 of 1 receiver not", "1 attempt f"], "red"),
         (
             status(receiver(BACK, counts=Counts(redelivered=40))),
-            "warn",
-            ["reconnects 1   redelivered 40"],
-            "good",
+            "yellow",
+            ["reconnects 1", "redelivered 40"],
+            "green",
         ),
-        (status(receiver(BACK)), "dim", ["last error 1.0 s ago: [STOMP_CONNECT_FAILED]"], "good"),
-        (status(receiver(window_full=True)), "warn", ["window full"], "good"),
+        (status(receiver(BACK)), "dim", ["last error 1.0 s ago: [STOMP_CONNECT_FAILED]"], "green"),
+        (status(receiver(window_full=True)), "yellow", ["window full"], "green"),
         (
             status(receiver(window_full=True, paused_since=NOW - 5, buffered=1_500_000)),
-            "warn",
+            "yellow",
             ["paused 5.0 s"],
-            "good",
+            "green",
         ),
-        (status(running=False), "warn", ["ended"], "warn"),
+        (status(running=False), "yellow", ["ended"], "yellow"),
         (
             status(running=False, unfinished=True),
-            "bad",
+            "red",
             ["ended within a batch", "its last batch is not committed"],
-            "bad",
+            "red",
         ),
         (
             status(running=False, error=OffsetError("no such offset\x1b[2J")),
-            "bad",
+            "red",
             ["failed", "[STOMP_OFFSET_INVALID] no such offset\\x1b[2J"],
-            "bad",
+            "red",
         ),
-        (status(written_at=iso(NOW - 45)), "bad", ["gone? no sign of life for 45 s"], "bad"),
-        (status(written_at=iso(NOW - 45), running=False), "warn", ["ended"], "warn"),
+        (status(written_at=iso(NOW - 45)), "red", ["gone? no sign of life for 45 s"], "red"),
+        (status(written_at=iso(NOW - 45), running=False), "yellow", ["ended"], "yellow"),
         (
             status(running=False, sink=FAILED_SINK),
-            "bad",
+            "red",
             ["ended within a batch", "1 min 0 s ago: batch 42 was not finished\\x1b[2J"],
-            "bad",
+            "red",
         ),
-        (status(sink=FAILED_SINK), "bad", ["running", "1 min 0 s ago: batch 42"], "bad"),
-        ({"query": "q", "sink": FAILED_SINK}, "bad", ["sink only, which failed", "1 min 0 s ago: "], "bad"),
+        (status(sink=FAILED_SINK), "red", ["running", "1 min 0 s ago: batch 42"], "red"),
+        ({"query": "q", "sink": FAILED_SINK}, "red", ["sink only, which failed", "1 min 0 s ago: "], "red"),
         # In an earlier run.
-        (status(sink=FAILED_SINK | {"failed_at": iso(NOW - 3701)}), "bad", [], "good"),
-        ({"query": "q", "sink": SINK}, "good", ["sink only"], "good"),
+        (status(sink=FAILED_SINK | {"failed_at": iso(NOW - 3701)}), "red", [], "green"),
+        ({"query": "q", "sink": SINK}, "green", ["sink only"], "green"),
     ],
 )
 def test_how_a_query_is(one: dict[str, Any], colour: str, words: list[str], its_health: str) -> None:
@@ -141,23 +155,34 @@ def test_how_a_query_is(one: dict[str, Any], colour: str, words: list[str], its_
 def test_connections_of_a_query_that_is_over_are_past(over: dict[str, Any]) -> None:
     lines = shown(status(receiver(), receiver(AWAY)) | over).splitlines()
     states = [line.split()[1:3] for line in lines if line.startswith("/queue/a#")]
-    assert states == [["was", "up"], ["was", "away"]]
+    assert states == [["was", "away"], ["was", "up"]]
+
+
+def test_a_process_that_is_gone_is_not_waited_for() -> None:
+    """The status was written a moment ago."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    gone = status(pid=process.pid)
+    assert health(gone, PATIENCE) == ("red", "gone: its process has ended without a word")
+    assert "was up" in shown(gone)
+    assert health(gone | {"host": "other"}, PATIENCE) == ("green", "running")
+    assert health(gone | {"running": False}, PATIENCE) == ("yellow", "ended")
 
 
 def test_a_journal_and_a_sink() -> None:
     sink = {"written_at": iso(NOW - 2), "receipt_p50_seconds": 0.0031, "resent": 7, "blocked_seconds": 12.0}
     journal = {"first": 10, "committed": 4_000, "end": 5_000, "bytes": 12_300_000, "waiting": 3}
-    told = shown(status(journal=journal, sink=SINK | sink)).splitlines()
-    assert told[-3:] == [
+    told = shown(status(journal=journal, sink=SINK | sink), 160).splitlines()
+    assert told[3:5] == [
         "journal  first 10   committed 4,000   end 5,000   size 12.3 MB   not durable yet 3",
-        "sink     written 2.0 s ago   batch 41   confirmed 12,345   receipts p50 3.1 ms",
-        "         resent 7   blocked by the broker 12 s",
+        "sink     written 2.0 s ago   batch 41   confirmed 12,345   resent 7   blocked by the broker 12 s   "
+        "receipts p50 3.1 ms",
     ]
 
 
 def test_a_sink_alone() -> None:
     told = shown({key: SINK[key] for key in ("version", "query", "run", "host")} | {"sink": SINK})
-    assert told == "flights  sink only   run a1 on here\nsink     batch 41   confirmed 12,345"
+    assert told == "flights  sink only   run a1 on here\nsink  batch 41   confirmed 12,345"
 
 
 @pytest.mark.parametrize(
@@ -165,33 +190,33 @@ def test_a_sink_alone() -> None:
     [{"failure": "why " * 40}, {"unfinished": True}, {"sink": FAILED_SINK | {"failure": "why " * 40}}],
 )
 def test_what_failed_is_read_in_a_narrow_terminal_too(failed: dict[str, Any]) -> None:
-    lines = table(status(running=False, **failed), PATIENCE, None, 60)
-    bad = ["".join(part for part, _ in line) for line in lines if line and line[-1][1] == "bad"]
-    assert len(bad) > 1 and max(map(len, bad)) <= 60
-    assert bad[-1].endswith(("why", "which"))
+    told = shown(status(running=False, **failed), 60)
+    assert max(map(len, told.splitlines())) <= 60
+    assert "why\n" in told or "which\n" in told
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])
-def test_no_line_of_figures_is_wider_than_the_terminal(columns: int) -> None:
+def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
     lines = shown(status(receiver(), receiver(AWAY)), columns, 1234.5).splitlines()
-    assert all(len(line) <= columns for line in lines[2:])
+    assert all(len(line) <= columns for line in lines)
     rows = [line for line in lines if line.startswith(("RECEIVER", "/queue"))]
-    assert len(rows) == 3 and len({len(row) for row in rows}) == 1
-    # What matters most goes last.
-    assert "UN-ACKED" in rows[0]
+    # Those that need help come first, and what matters most goes last.
+    assert [row.split()[:2] for row in rows[1:]] == [["/queue/a#1", "away"], ["/queue/a#0", "up"]]
+    assert ("UN-ACKED" in rows[0]) == (columns >= 47)
     assert ("RECEIVED" in rows[0]) == (columns >= 60)
     assert ("REDELIVERED" in rows[0]) == (columns >= 120)
 
 
-def test_the_end_of_a_long_name_is_kept() -> None:
+def test_a_long_name_is_shown_whole() -> None:
     told = shown(status() | {"receivers": {f"/queue/{'x' * 80}.orders#0": receiver()}}, 80)
-    assert "…xxx" in told and "x.orders#0" in told
+    names = [line.split("  ")[0] for line in told.partition("RECEIVER")[2].splitlines()[1:]]
+    assert "".join(names) == f"/queue/{'x' * 80}.orders#0"
 
 
 def test_receivers_for_which_there_is_no_room_are_counted() -> None:
-    lines = shown(status(*[receiver()] * 50), rows=20).splitlines()
-    assert len(lines) <= 20
-    assert lines[-1].startswith("and ") and lines[-1].endswith(" more lines of receivers")
+    lines = shown(status(*[receiver()] * 50), most=20).splitlines()
+    assert sum(line.startswith("/queue/a#") for line in lines) == 20
+    assert lines[-1] == "and 30 more receivers"
 
 
 def test_a_status_that_lacks_what_an_older_release_did_not_write() -> None:

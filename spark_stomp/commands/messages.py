@@ -1,0 +1,157 @@
+"""How ``peek`` and ``tail`` show messages: for people, as JSON, or their bodies alone."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from itertools import pairwise
+from typing import Final
+
+from rich.text import Text
+
+from spark_stomp.brokers import Dialect
+from spark_stomp.commands import UsageError
+from spark_stomp.commands.screen import Bar, Screen, add_progress_argument, json_line, said
+from spark_stomp.errors import DestinationRefused, UnsupportedError
+from spark_stomp.frame_batch import FrameBatch
+from spark_stomp.options import SourceOptions
+from spark_stomp.protocol import Frame
+from spark_stomp.protocol.decoder import frames_in
+from spark_stomp.quoting import counted, shown, whole_number
+
+REFUSED: Final = {
+    "maxMessages": "-n says how many are shown",
+    "bodyDecodeErrors": "bytes that are not text are shown escaped; --bodies and --json keep them",
+    "idHeader": "every delivery is shown",
+}
+OF_QUEUES: Final = (
+    "to show its newest messages, the broker would have to deliver all before them once more, which a "
+    "delivery limit counts. spark-stomp peek shows its oldest ones"
+)
+_OF_STREAMS: Final = (
+    "spark-stomp tail shows its newest messages, peek -o startingOffsets=... those from there on"
+)
+# Most characters that are shown of a body or a reason.
+_MOST_SHOWN = 500
+
+
+def add_message_arguments(parser: argparse.ArgumentParser, least: int, newest: str) -> None:
+    """Add the arguments that say how many messages are shown, at least ``least``, and how."""
+
+    def count(text: str) -> int:
+        number = whole_number(text)
+        if number is None or number < least:
+            raise argparse.ArgumentTypeError(f"must be a number from {least} on")
+        return number
+
+    parser.add_argument("-n", type=count, default=10, metavar="COUNT", help=f"{newest} (%(default)s)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--bodies", action="store_true", help="print only the bodies, as send reads them")
+    form.add_argument("--json", action="store_true", help="print a JSON object on a line for each message")
+    add_progress_argument(parser)
+
+
+@contextmanager
+def showing(arguments: argparse.Namespace, options: SourceOptions) -> Iterator[Messages]:
+    """Shows messages while the ``with`` lasts, and in the terminal how many there were.
+
+    What the broker refuses is said in words of the commands.
+    """
+    what = arguments.destination
+    try:
+        with Bar(shown=not arguments.no_progress) as bar:
+            yield Messages(arguments, options, bar)
+    except (DestinationRefused, UnsupportedError) as error:
+        if "NOT_FOUND" in error.message:
+            raise DestinationRefused(f"{what} is not there") from error
+        if "'x-stream-offset'" in error.message:
+            raise UsageError(f"{what} is a queue: {OF_QUEUES}") from error
+        if "is a stream" in error.message:
+            raise UsageError(f"{what} is a stream: {_OF_STREAMS}") from error
+        raise
+
+
+class Messages:
+    """Prints messages. None of their control characters reaches the terminal.
+
+    Attributes:
+        count: how many messages have been shown.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, options: SourceOptions, bar: Bar) -> None:
+        self.count = 0
+        self._arguments = arguments
+        self._options = options
+        self._bar = bar
+
+    def take(self, batch: FrameBatch, dialect: Dialect) -> None:
+        """Show the frames in ``batch``."""
+        # Printed together, because in a terminal the bar below them is drawn again each time.
+        screen, drawn = self._bar.screen if sys.stdout.isatty() else Screen(sys.stdout), list[Text]()
+        for frame in _frames(batch, self._options):
+            self.count += 1
+            if self._arguments.json:
+                sys.stdout.write(json_line(_row(frame, batch.malformed)))
+            elif not self._arguments.bodies:
+                drawn += _for_people(self.count, frame, dialect, batch.malformed)
+            elif sys.stdout.isatty():
+                drawn.append(said(_text(frame)))
+            else:
+                sys.stdout.buffer.write(frame.body + b"\n")
+        if drawn:
+            screen.whole(*drawn)
+        sys.stdout.flush()
+        self._bar.say(f"{counted(self.count, 'message')} of {self._arguments.destination}")
+
+
+def _frames(batch: FrameBatch, options: SourceOptions) -> Iterable[Frame]:
+    """The frames of a batch. A malformed frame has no headers, and all its bytes as body."""
+    if batch.malformed is None:
+        return frames_in(bytes(batch.data), batch.version, options.connection.limits)
+    bounds = pairwise([0, *batch.ends])
+    return (Frame("MESSAGE", (), bytes(batch.data[begin:end])) for begin, end in bounds)
+
+
+def _row(frame: Frame, malformed: str | None) -> dict[str, object]:
+    row: dict[str, object] = {"destination": frame.get("destination"), "headers": _first(frame)}
+    try:
+        row["body"] = frame.body.decode()
+    except UnicodeDecodeError:
+        row["body_base64"] = base64.b64encode(frame.body).decode()
+    return row if malformed is None else row | {"malformed": malformed}
+
+
+def _for_people(number: int, frame: Frame, dialect: Dialect, malformed: str | None) -> Iterator[Text]:
+    headers = _first(frame)
+    facts = [f"  {len(frame.body):,} bytes", _time(headers.pop("timestamp", ""), dialect)]
+    facts += ["redelivered"] if headers.pop("redelivered", "") == "true" else []
+    head = said(f"#{number} {shown(headers.pop('destination', ''))}", "bold")
+    yield head.append_text(said(", ".join(filter(None, facts)), "not bold dim"))
+    for name in sorted(headers.keys() - {"subscription", "ack", "content-length"}):
+        yield said(f"  {shown(name)}: {shown(headers[name], 200)}", "dim")
+    if malformed is not None:
+        yield said(f"  malformed: {shown(malformed, _MOST_SHOWN)}", "red")
+    yield said(shown(_text(frame), _MOST_SHOWN))
+
+
+def _first(frame: Frame) -> dict[str, str]:
+    """The headers; the first of repeated ones counts (STOMP 1.2, "Repeated Header Entries")."""
+    return dict(reversed(frame.headers))
+
+
+def _text(frame: Frame) -> str:
+    return frame.body.decode(errors="backslashreplace")
+
+
+def _time(stamp: str, dialect: Dialect) -> str:
+    """A time of the broker for people; "" if it is none between 1970 and 2286."""
+    in_ms = dialect.timestamp_unit == "ms"
+    number = whole_number(stamp, most_digits=13 if in_ms else 10)
+    if number is None:
+        return ""
+    moment = datetime.fromtimestamp(number / (1000 if in_ms else 1), timezone.utc)
+    return moment.isoformat(timespec="seconds")
