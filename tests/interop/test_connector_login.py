@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -231,6 +233,9 @@ def add_user(broker: Broker, login: str, password: str) -> None:
     at = "users.properties" if isinstance(broker, ActiveMQ) else "instance/etc/artemis-users.properties"
     with (broker.folder / at).open("a") as file:
         file.write(f"\n{name}={word}\n")
+    # ActiveMQ reads the file again if it has changed since, and the system's clock for files may be behind.
+    soon = time.time() + 1
+    os.utime(broker.folder / at, (soon, soon))
 
 
 @pytest.mark.broker
