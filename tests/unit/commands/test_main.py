@@ -62,33 +62,29 @@ def test_only_what_is_missing_is_asked_for(capsys: pytest.CaptureFixture[str]) -
     assert err.endswith("arguments are required: DESTINATION\n")
 
 
+def help_of(name: str, first: Path) -> subprocess.CompletedProcess[str]:
+    """What a command prints with ``--help`` if packages are looked for in ``first`` before all others."""
+    return subprocess.run(
+        [*PROGRAM, name, "--help"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(first), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
 def test_no_command_needs_spark(tmp_path: Path) -> None:
     (tmp_path / "pyspark.py").write_text("raise RuntimeError('pyspark was imported')\n")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
     for name in COMMANDS:
-        done = subprocess.run(
-            [*PROGRAM, name, "--help"],
-            env={**os.environ, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = help_of(name, tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_without_rich_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "rich.py").write_text("raise ModuleNotFoundError('No module named rich', name='rich')\n")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
     for name in COMMANDS:
-        done = subprocess.run(
-            [*PROGRAM, name, "--help"],
-            env={**os.environ, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = help_of(name, tmp_path)
         if name in ("devbroker", "unsubscribe"):
             assert (done.returncode, done.stderr) == (0, "")
         else:
