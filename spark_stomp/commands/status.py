@@ -34,7 +34,7 @@ from rich.live import Live
 from spark_stomp.commands import FAILED, FINE, UsageError
 from spark_stomp.commands.screen import Screen, json_line, said
 from spark_stomp.commands.status_table import health, table
-from spark_stomp.files.locations import FILE_ERRORS, resolve, without_credentials
+from spark_stomp.files import FILE_ERRORS, resolve, without_credentials
 from spark_stomp.quoting import line, shown
 from spark_stomp.status import prometheus, read_statuses
 from spark_stomp.status.files import StatusFile

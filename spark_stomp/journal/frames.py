@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.files.durable import Parts
+from spark_stomp.files import Parts
 from spark_stomp.frame_batch import FrameBatch, FrameIndex
 from spark_stomp.journal.names import FRAMES, FramesName, Writer
 from spark_stomp.journal.records import Head, Stretch, decode_batch, encode_batch, is_intact, parse_head

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalTrimmed, UnsupportedError
-from spark_stomp.files.locations import resolve, without_credentials
+from spark_stomp.files import resolve, without_credentials
 from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
 from spark_stomp.journal.frames import FrameObjects
 from spark_stomp.journal.names import FOLDERS, FRAMES, STATES, FramesName, StateName, Writer

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spark_stomp.files.durable import Parts
+from spark_stomp.files import Parts
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 
 _MAGIC: Final = b"SSJF"

@@ -27,16 +27,20 @@ from typing import Any, Final, Protocol, TypeVar
 import pyarrow.fs as fs
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
-from spark_stomp.files.durable import (
+from spark_stomp.files import (
+    FILE_ERRORS,
+    PRIVATE_FOLDER,
+    Location,
     SyncFailed,
     lacks_room,
+    make_folder,
+    open_file,
+    refuse_link,
     sync,
     sync_and_drop_cache,
     sync_folder,
     write_fully,
 )
-from spark_stomp.files.locations import FILE_ERRORS, Location
-from spark_stomp.files.private import PRIVATE_FOLDER, make_folder, open_file, refuse_link
 from spark_stomp.journal.names import FRAMES, LOCK, RESERVE
 
 T = TypeVar("T")

@@ -15,8 +15,7 @@ from pathlib import Path
 import pyarrow.fs as fs
 
 from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable
-from spark_stomp.files.locations import FILE_ERRORS, resolve, without_credentials
-from spark_stomp.files.private import make_folder, open_file
+from spark_stomp.files import FILE_ERRORS, make_folder, open_file, resolve, without_credentials
 from spark_stomp.quoting import whole_number
 from spark_stomp.source.offsets import Offset
 

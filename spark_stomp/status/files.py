@@ -30,8 +30,16 @@ from typing import Any, Final, TypeVar
 from pyarrow.fs import FileType
 
 from spark_stomp.errors import OptionError
-from spark_stomp.files.locations import FILE_ERRORS, Location, local_path, resolve, without_credentials
-from spark_stomp.files.private import PRIVATE_FOLDER, create_file, replace_file
+from spark_stomp.files import (
+    FILE_ERRORS,
+    PRIVATE_FOLDER,
+    Location,
+    create_file,
+    local_path,
+    replace_file,
+    resolve,
+    without_credentials,
+)
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SinkOptions, SourceOptions
 from spark_stomp.quoting import listed

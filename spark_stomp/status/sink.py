@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.errors import OptionError
-from spark_stomp.files.locations import FILE_ERRORS, local_path
+from spark_stomp.files import FILE_ERRORS, local_path
 from spark_stomp.logs import get_log
 from spark_stomp.options import SinkOptions
 from spark_stomp.status.figure import VERSION, Counter, Figure, Gauge, Part, Time, iso

@@ -361,7 +361,7 @@ class TestFullDisk:
         self, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> SmallDisk:
         if request.param == "mount":
-            monkeypatch.setattr("spark_stomp.files.locations._MOUNTS", (str(tmp_path),))
+            monkeypatch.setattr("spark_stomp.files._MOUNTS", (str(tmp_path),))
         disk = SmallDisk(tmp_path, monkeypatch)
         disk.size = self.SIZE
         return disk

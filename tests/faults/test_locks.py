@@ -26,8 +26,8 @@ from support.driven import Run
 from support.golden import kind_of_journal
 from support.waiting import wait_until
 
+from spark_stomp import files
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.files import locations
 from spark_stomp.journal.frames import FrameObjects
 from spark_stomp.receiver import DedupIndex
 
@@ -76,13 +76,13 @@ class LockWatch:
     def _watch_stores(self, patch: pytest.MonkeyPatch) -> None:
         methods = {name: self._watched(name, getattr(fs.LocalFileSystem, name)) for name in STORES}
         watched = type("WatchedFiles", (fs.LocalFileSystem,), methods)
-        find = locations._file_system
+        find = files._file_system
 
         def files_of(location: str) -> tuple[fs.FileSystem, str]:
-            files, root = find(location)
-            return (watched() if isinstance(files, fs.LocalFileSystem) else files), root
+            system, root = find(location)
+            return (watched() if isinstance(system, fs.LocalFileSystem) else system), root
 
-        patch.setattr(locations, "_file_system", files_of)
+        patch.setattr(files, "_file_system", files_of)
 
     def _maker(self, make: Callable[[], Any], kind: type[_Lock]) -> Callable[[], Any]:
         def made() -> Any:

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from support.journals import batch_of, bodies
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable, StompError
-from spark_stomp.files.locations import Location
+from spark_stomp.files import Location
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal.names import FRAMES, KEYS, STATES

@@ -157,7 +157,7 @@ def mount_from_environment() -> None:
     Python, such as the JVM, is not limited.
     """
     folder = os.environ[_VOLUME]
-    mock.patch("spark_stomp.files.locations._MOUNTS", (folder,)).start()
+    mock.patch("spark_stomp.files._MOUNTS", (folder,)).start()
     sys.addaudithook(lambda event, arguments: _refuse(folder, event, arguments))
 
 

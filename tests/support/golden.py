@@ -37,7 +37,7 @@ def main(name: str) -> None:
 def kind_of_journal(kind: str, directory: Path) -> Iterator[None]:
     """What is opened in ``directory`` is a journal of this kind."""
     mounts = (str(directory),) if kind == "objects" else ()
-    with mock.patch("spark_stomp.files.locations._MOUNTS", mounts):
+    with mock.patch("spark_stomp.files._MOUNTS", mounts):
         yield
 
 

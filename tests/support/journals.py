@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_stomp.files.locations import resolve
+from spark_stomp.files import resolve
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal.names import FRAMES

@@ -66,7 +66,7 @@ OTHER_ERRORS = {
         "commands/trial.py",
     },
     "ArgumentTypeError": {"commands/devbroker.py", "commands/messages.py"},
-    "OSError": {"commands/devbroker.py", "files/private.py", "status/files.py"},
+    "OSError": {"commands/devbroker.py", "files.py", "status/files.py"},
     "FileNotFoundError": {"demo/flights.py"},
     # In the tests of whoever uses the dev broker.
     "TimeoutError": {"devbroker/server.py"},
@@ -80,7 +80,7 @@ OTHER_ERRORS = {
     "ValueError": {
         "frameserver/wire.py",
         "journal/state.py",
-        "files/locations.py",
+        "files.py",
         "options/endpoint.py",
         "options/kinds.py",
         "options/stream_positions.py",

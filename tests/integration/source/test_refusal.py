@@ -12,9 +12,9 @@ import pytest
 from support.driven import Run
 from support.waiting import PATIENCE, wait_until
 
+from spark_stomp import files
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import MalformedMessageError
-from spark_stomp.files import durable
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
 from spark_stomp.source.receivers import Refusal
@@ -74,7 +74,7 @@ def test_it_does_not_wait_for_a_pause_of_other_producers(
     devbroker: DevBroker, tmp_path: Path, ack_after: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under load there is always something that is not in the journal yet."""
-    synced = durable.sync
+    synced = files.sync
 
     def slowly(descriptor: int) -> None:
         done.wait(0.02)

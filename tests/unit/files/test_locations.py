@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_stomp.files.locations import resolve, without_credentials
+from spark_stomp.files import resolve, without_credentials
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import pytest
 from support.journals import batch_of, local_journal, object_journal, objects
 
 from spark_stomp.errors import CheckpointUnreadable, JournalUnwritable
-from spark_stomp.files import private
-from spark_stomp.files.locations import resolve
+from spark_stomp.files import make_folder, open_file, resolve
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal.names import FOLDERS
 from spark_stomp.source.checkpoint import Checkpoint
@@ -184,7 +183,7 @@ class TestPlantedLinks:
     def test_a_pipe_does_not_make_us_wait(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "status.json.pipe")
         with pytest.raises(OSError, match=r"status\.json\.pipe"):
-            private.open_file(tmp_path / "status.json.pipe", os.O_RDWR | os.O_CREAT)
+            open_file(tmp_path / "status.json.pipe", os.O_RDWR | os.O_CREAT)
 
 
 @pytest.mark.usefixtures("no_umask")
@@ -200,7 +199,7 @@ def test_the_status_of_a_process_that_was_killed_is_written_over(tmp_path: Path)
 
 def test_a_folder_that_is_a_file_is_named(tmp_path: Path, precious: Path) -> None:
     with pytest.raises(OSError, match="precious"):
-        private.make_folder(precious / "below")
+        make_folder(precious / "below")
 
 
 def test_the_users_own_link_to_a_folder_is_followed(tmp_path: Path) -> None:

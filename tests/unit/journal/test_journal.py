@@ -19,7 +19,7 @@ from support.journals import (
 )
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalTrimmed, UnsupportedError
-from spark_stomp.files.locations import resolve
+from spark_stomp.files import resolve
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal import open_journal as opened_at
@@ -384,7 +384,7 @@ class TestLocation:
     def test_mounts_of_stores_have_no_lock(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
     ) -> None:
-        monkeypatch.setattr("spark_stomp.files.locations._MOUNTS", (str(tmp_path),))
+        monkeypatch.setattr("spark_stomp.files._MOUNTS", (str(tmp_path),))
         journal = opened_at(JournalSettings(form.format(tmp_path / "journal"), 1 << 20, max_remembered=1_000))
         assert not isinstance(journal._store, Disk)
         assert len(objects(tmp_path / "journal", "writers")) == 1

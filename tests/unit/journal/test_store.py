@@ -23,8 +23,7 @@ from support.journals import (
 )
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
-from spark_stomp.files.durable import write_fully
-from spark_stomp.files.locations import resolve
+from spark_stomp.files import resolve, write_fully
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal.names import FRAMES, KEYS, RESERVE, STATES, WRITERS
@@ -247,7 +246,7 @@ class TestSync:
     def test_if_that_fails_nothing_is_offered(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with closing(local_journal(directory)) as journal:
             fill(journal)
-        monkeypatch.setattr("spark_stomp.files.durable.os.fdatasync", failing(errno.EIO))
+        monkeypatch.setattr("spark_stomp.files.os.fdatasync", failing(errno.EIO))
         for _ in range(2):
             with pytest.raises(JournalUnwritable, match="Input/output"):
                 local_journal(directory)

@@ -1,1 +1,0 @@
-"""Access to the file system: locations of journals and checkpoints, private files, durable writes."""
