@@ -1,19 +1,196 @@
-"""The client of the frame server: how a task fetches its frames."""
+"""What a task and the frame server send to each other, and how a task fetches its frames.
+
+A task sends a ticket and a token. Frame batches come back as Arrow record batches of one row. The key pair is
+a self-signed certificate and its key, new for each run of a query: both sides present it and accept no other.
+So there is no authority, no host name and no expiry to manage. The key is in memory only.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
+import secrets
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import FrameServerError
-from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver.wire import AUTHORIZATION, NAME, FrameServerAddress, RangeTicket, from_record
+from spark_stomp.frame_batch import Ends, FrameBatch
+from spark_stomp.quoting import host_port
+
+AUTHORIZATION = "authorization"
+# The id of a log, and two numbers that fit into 64 bits.
+_TICKET = re.compile(rb"([!-~]{1,64}) (\d{1,18}) (\d{1,18})")
+
+# The name in the certificate, whatever address the frame server has.
+NAME = "spark-stomp-frame-server"
+# A key pair ends with its run, because no other frame server accepts it. So the certificate needs no end, and
+# clocks need not agree. RFC 5280, section 4.1.2.5, gives this time for a certificate without an end.
+_VALID_FROM = datetime(2000, 1, 1, tzinfo=timezone.utc)
+_VALID_UNTIL = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
+
+SCHEMA = pa.schema(
+    [
+        pa.field("first_number", pa.int64(), nullable=False),
+        pa.field("received_at", pa.binary(), nullable=False),
+        pa.field("version", pa.string(), nullable=False),
+        pa.field("dialect", pa.string(), nullable=False),
+        pa.field("receiver", pa.string(), nullable=False),
+        pa.field("malformed", pa.string()),
+        pa.field("ends", pa.binary(), nullable=False),
+        pa.field("data", pa.large_binary(), nullable=False),
+    ]
+)
+
+
+def to_record(batch: FrameBatch) -> pa.RecordBatch:
+    """A record batch of one row with the frames of ``batch``.
+
+    ``data`` holds the bytes from the socket. ``ends`` and ``received_at`` (one time for all frames, or one
+    for each) are little-endian 64-bit integers.
+    """
+    number, reason = pa.py_buffer(_to_bytes(batch.first_number)), batch.malformed
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.Array.from_buffers(pa.int64(), 1, [None, number]),
+            _one(pa.binary(), _to_bytes(batch.received_at)),
+            _one(pa.string(), batch.version.encode()),
+            _one(pa.string(), batch.dialect.encode()),
+            _one(pa.string(), batch.receiver.encode()),
+            pa.nulls(1, pa.string()) if reason is None else _one(pa.string(), reason.encode()),
+            _one(pa.binary(), _to_bytes(batch.ends)),
+            _one(pa.large_binary(), batch.data),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def _one(kind: pa.DataType, value: bytes | memoryview) -> pa.Array:
+    """An array of one value, whose bytes are not copied.
+
+    ``pa.array`` imports pandas if that is installed: 0.3 s of processor time before the first row, and 50 MiB
+    (November 2026).
+    """
+    data = pa.py_buffer(value)
+    offsets = np.array([0, data.size], dtype="<i8" if kind == pa.large_binary() else "<i4")
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(offsets), data])
+
+
+def from_record(record: pa.RecordBatch) -> FrameBatch:
+    """The inverse of :func:`to_record`. ``data`` is a view of the record's memory."""
+    ends, times = (_integers(record.column(name)) for name in ("ends", "received_at"))
+    return FrameBatch(
+        data=memoryview(record.column("data")[0].as_buffer()),
+        ends=ends,
+        first_number=record.column("first_number")[0].as_py(),
+        received_at=times if len(times) > 1 else int(times[0]),
+        version=record.column("version")[0].as_py(),
+        dialect=record.column("dialect")[0].as_py(),
+        receiver=record.column("receiver")[0].as_py(),
+        malformed=record.column("malformed")[0].as_py(),
+    )
+
+
+def _to_bytes(integers: int | Ends) -> bytes:
+    return np.asarray(integers, dtype="<i8").tobytes()
+
+
+def _integers(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
+    return np.frombuffer(column[0].as_buffer(), dtype="<i8")
+
+
+def new_token() -> str:
+    """A token for one run of a query: 256 random bits, as text."""
+    return secrets.token_urlsafe(32)
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """The key pair of one run: a certificate and its key, both PEM."""
+
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+
+def new_key_pair() -> KeyPair:
+    """A new key pair, on the curve P-256."""
+    # Imported here: tasks never make a key pair, and this import takes 0.1 s (November 2026).
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, NAME)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_VALID_FROM)
+        .not_valid_after(_VALID_UNTIL)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    unencrypted = serialization.NoEncryption()
+    return KeyPair(
+        certificate.public_bytes(pem),
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, unencrypted),
+    )
+
+
+@dataclass(frozen=True)
+class FrameServerAddress:
+    """Where a frame server listens, and what a client must present: the token and, with TLS, the key pair.
+
+    The ``repr`` does not show the token and the key pair.
+    """
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+    key_pair: KeyPair | None = field(default=None, repr=False)
+
+    @property
+    def host_port(self) -> str:
+        """``host:port``, for texts."""
+        return host_port(self.host, self.port)
+
+    @property
+    def location(self) -> str:
+        """The address as a Flight location."""
+        return f"grpc+{'tcp' if self.key_pair is None else 'tls'}://{self.host_port}"
+
+
+@dataclass(frozen=True)
+class RangeTicket:
+    """The frames ``[low, high)`` of the log with the id ``log``, as a task asks for them."""
+
+    log: str
+    low: int
+    high: int
+
+    def to_bytes(self) -> bytes:
+        return f"{self.log} {self.low} {self.high}".encode()
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> RangeTicket:
+        """The inverse of :meth:`to_bytes`. Raises ValueError for any other bytes, however many."""
+        match = _TICKET.fullmatch(raw)
+        if match is None:
+            raise ValueError("not the id of a log and two numbers")
+        log, low, high = match.groups()
+        return cls(log.decode(), int(low), int(high))
+
 
 MOST_CONNECTIONS = 4
 """How many connections a worker keeps, over all queries. A new one takes 2 ms of processor time, 10 ms on a

@@ -19,7 +19,7 @@ import pytest
 
 from hostile.case import Result, excesses
 from hostile.victim import Besieged, besiege
-from spark_stomp.frameserver.wire import NAME
+from spark_stomp.frameserver.client import NAME
 
 
 def client_hello() -> bytes:

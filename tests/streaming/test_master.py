@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from support.waiting import PATIENCE
 
-from spark_stomp.frameserver.address import master_is_local
+from spark_stomp.frameserver.server import master_is_local
 
 pytestmark = pytest.mark.spark
 

@@ -39,7 +39,7 @@ SPARK_PARTS = {"spark", "demo"}
 SOCKET_PARTS = {"transport", "devbroker"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # One asks what the machine's own address is, the other sets an option of Spark's socket.
-SEND_NOTHING = {PACKAGE / "frameserver" / "address.py", PACKAGE / "spark" / "worker_tuning.py"}
+SEND_NOTHING = {PACKAGE / "frameserver" / "server.py", PACKAGE / "spark" / "worker_tuning.py"}
 # Behind an extra, and imported only when a URL or a command asks for it.
 EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}} | {
     PACKAGE / "commands" / f"{name}.py": {"rich"}

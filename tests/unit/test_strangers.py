@@ -78,7 +78,7 @@ OTHER_ERRORS = {
     "FlightUnauthenticatedError": {"frameserver/server.py"},
     # Caught where they are raised from, or with quoting.
     "ValueError": {
-        "frameserver/wire.py",
+        "frameserver/client.py",
         "journal/state.py",
         "files.py",
         "options/endpoint.py",

@@ -13,7 +13,7 @@ import pytest
 
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch
-from spark_stomp.frameserver.wire import NAME, KeyPair, new_key_pair, new_token
+from spark_stomp.frameserver.client import NAME, KeyPair, new_key_pair, new_token
 
 FRAME = b"MESSAGE\nmessage-id:1\n\nvery secret\0"
 TICKET = RangeTicket("e", 0, 1)

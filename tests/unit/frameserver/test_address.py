@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.frameserver import FrameServerAddress, address
-from spark_stomp.frameserver.address import frame_server_host
+from spark_stomp.frameserver import FrameServerAddress, server
+from spark_stomp.frameserver.server import frame_server_host
 
 JAVA = ["/usr/bin/java", "-cp", "/spark/jars/*", "-Xmx1g"]
 SUBMIT = [*JAVA, "org.apache.spark.deploy.SparkSubmit"]
@@ -21,8 +21,8 @@ SUBMIT = [*JAVA, "org.apache.spark.deploy.SparkSubmit"]
 def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str]) -> bool:
     written = tmp_path / "cmdline"
     written.write_text("\0".join([*command, ""]))
-    monkeypatch.setattr(address, "Path", lambda path: written)
-    return address.master_is_local()
+    monkeypatch.setattr(server, "Path", lambda path: written)
+    return server.master_is_local()
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_another_program_shows_nothing(
 
 
 def test_no_command_line_shows_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(address, "Path", lambda path: tmp_path / "none")
-    assert not address.master_is_local()
+    monkeypatch.setattr(server, "Path", lambda path: tmp_path / "none")
+    assert not server.master_is_local()
 
 
 def named(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
@@ -106,11 +106,11 @@ def test_the_frame_server_is_on_loopback_then_unless_it_is_told_where(
 ) -> None:
     named(monkeypatch, "10.9.8.7")
     for local, expected in ((True, "127.0.0.1"), (False, "10.9.8.7")):
-        monkeypatch.setattr(address, "master_is_local", lambda: local)  # noqa: B023
+        monkeypatch.setattr(server, "master_is_local", lambda: local)  # noqa: B023
         assert frame_server_host(None) == expected
         assert frame_server_host("10.1.2.3") == "10.1.2.3"
     monkeypatch.setenv("SPARK_LOCAL_IP", "10.1.2.4")
-    monkeypatch.setattr(address, "master_is_local", lambda: True)
+    monkeypatch.setattr(server, "master_is_local", lambda: True)
     assert frame_server_host(None) == "10.1.2.4"
     monkeypatch.setenv("SPARK_LOCAL_IP", "[fd00::3]")
     assert frame_server_host(None) == "fd00::3"

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 from cryptography import x509
 
-from spark_stomp.frameserver.wire import KeyPair, new_key_pair
+from spark_stomp.frameserver.client import KeyPair, new_key_pair
 
 
 def certificate(made: KeyPair) -> x509.Certificate:

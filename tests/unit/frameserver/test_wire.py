@@ -1,4 +1,4 @@
-"""spark_stomp.frameserver.wire: a frame batch as a record of one row, and back."""
+"""spark_stomp.frameserver.client: a frame batch as a record of one row, and back."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver.wire import from_record, to_record
+from spark_stomp.frameserver.client import from_record, to_record
 
 BATCH = FrameBatch(b"one\0two\0", [4, 8], 7, 123, "1.2", "artemis", "/queue/ä#0", None)
 # Spark's process that receives does not need pandas, and importing it takes 0.3 s and 50 MiB.
 WITHOUT_PANDAS = """
 import sys
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver.wire import to_record
+from spark_stomp.frameserver.client import to_record
 to_record(FrameBatch(b"one", [3], 0, 0, "1.2"))
 sys.exit("pandas" in sys.modules)
 """
