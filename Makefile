@@ -1,4 +1,5 @@
 # make demo    flights through the embedded dev broker and two streaming queries, with proof and plot
+# make unit    the unit tests, without Spark and Java
 # make test    everything except the long runs, in three processes
 # make lint    ruff and mypy
 # make coverage    which lines and branches the tests without Spark do not reach
@@ -10,7 +11,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test coverage lint matrix brokers soak bench clean
+.PHONY: demo unit test coverage lint matrix brokers soak bench clean
 
 VENV := .venv
 BIN := $(abspath $(VENV))/bin
@@ -44,6 +45,10 @@ demo: $(STAMPS)/demo $(STAMPS)/package
 # most tests wait most of the time; tests/conftest.py says what shares one. `ARGS="-n 0"` takes one for all.
 test: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/pytest -m "not soak" -n 3 --no-loadscope-reorder $(ARGS)
+
+# What needs Spark is in unit/spark and unit/demo.
+unit: $(STAMPS)/unit $(STAMPS)/package
+	cd tests && $(BIN)/pytest unit --ignore unit/spark --ignore unit/demo -q -n 2 $(ARGS)
 
 coverage: export COVERAGE_FILE := $(abspath .coverage)
 coverage: $(STAMPS)/dev $(STAMPS)/package
@@ -89,6 +94,10 @@ $(STAMPS)/venv:
 	@$(PIP) install --quiet --upgrade "pip>=23.1" "setuptools>=77" wheel
 	@mkdir -p $(STAMPS) && touch $@
 
+$(STAMPS)/unit: pyproject.toml | $(STAMPS)/venv
+	$(call install,".[unit]")
+	@touch $@ $(STAMPS)/package
+
 $(STAMPS)/demo: pyproject.toml | $(STAMPS)/venv
 	@echo "Installing PySpark and what the demo draws with; this happens once and takes a minute or two."
 	$(call install,".[demo]")
@@ -97,11 +106,11 @@ $(STAMPS)/demo: pyproject.toml | $(STAMPS)/venv
 $(STAMPS)/dev: pyproject.toml | $(STAMPS)/venv
 	@echo "Installing PySpark and what the tests need; this happens once and takes some minutes."
 	$(call install,".[dev]")
-	@touch $@ $(STAMPS)/demo $(STAMPS)/package
+	@touch $@ $(STAMPS)/unit $(STAMPS)/demo $(STAMPS)/package
 
 $(STAMPS)/soak: pyproject.toml | $(STAMPS)/venv
 	$(call install,".[soak]")
-	@touch $@ $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/package
+	@touch $@ $(STAMPS)/dev $(STAMPS)/unit $(STAMPS)/demo $(STAMPS)/package
 
 $(STAMPS)/package: $(SOURCES) | $(STAMPS)/venv
 	@echo "Installing spark-stomp from this folder."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -39,6 +40,12 @@ def test_for_as_long_as_by_default(case: BrokerCase) -> None:
     """What a peer can make us hold does not grow with the time that it has."""
     options = {**case.options, "connectTimeout": "10s"}
     assert replace(case, options=options, within=10.5).run().faults == []
+
+
+def test_the_table_of_hostile_peers_has_every_case() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "hostile-peers.md").read_text(encoding="utf-8")
+    shown = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| ")]
+    assert shown == ["case", *(case.name for case in CASES)]
 
 
 class TestTheCasesCanFail:

@@ -16,7 +16,6 @@ from unittest import mock
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import JournalSettings, open_journal
-from support.driven import Run
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 COLUMNS = ("body", "stable_id", "redelivered", "received_at", "receiver", "sequence")
@@ -43,6 +42,8 @@ def kind_of_journal(kind: str, directory: Path) -> Iterator[None]:
 
 def write(folder: Path) -> None:
     """A batch that is committed and one that is not; the rows of the latter as they were first read."""
+    from support.driven import Run  # needs Spark, and what reads the files does not
+
     path = folder / "journal"
     with DevBroker() as broker:
         options = {"url": broker.url, "destination": "/queue/a"}

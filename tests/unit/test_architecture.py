@@ -45,6 +45,11 @@ EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}} | {
     PACKAGE / "commands" / f"{name}.py": {"rich"}
     for name in ("messages", "probe", "screen", "status", "status_table")
 }
+# Modules with an `__all__`, besides `_autoload`, which needs Spark.
+LISTING = [
+    PACKAGE / f"{name}.py"
+    for name in ("__init__", "devbroker/__init__", "status/__init__", "errors", "devbroker/pytest_plugin")
+]
 # Covered by tests of the whole: the notebook, the installed wheel, Spark itself.
 UNTESTED_ALONE = {"__init__", "__main__", "_autoload"}
 
@@ -182,11 +187,10 @@ class TestModules:
     def test_export_what_they_have(self) -> None:
         def missing(path: Path) -> set[str]:
             module = importlib.import_module(dotted(path))
-            return {name for name in getattr(module, "__all__", ()) if not hasattr(module, name)}
+            return {name for name in module.__all__ if not hasattr(module, name)}
 
-        # The sub-packages' fronts re-export; a name that moved away would only be missed by a user.
-        fronts = [path for path in MODULES if path.name == "__init__.py" and part_of(path) != "_autoload"]
-        assert offenders(missing, fronts) == {}
+        # A name that moved away would only be missed by a user.
+        assert offenders(missing, LISTING) == {}
 
     def test_list_what_they_export_only_if_they_are_for_users(self) -> None:
         """Elsewhere a name that begins with an underscore is the module's own, and every other one is not.
@@ -198,9 +202,7 @@ class TestModules:
             names = (node.targets[0] for node in tree_of(path).body if isinstance(node, ast.Assign))
             return any(isinstance(name, ast.Name) and name.id == "__all__" for name in names)
 
-        users = ("__init__", "_autoload/__init__", "devbroker/__init__", "status/__init__")
-        modules = (*users, "errors", "devbroker/pytest_plugin")
-        assert {path for path in MODULES if lists(path)} == {PACKAGE / f"{name}.py" for name in modules}
+        assert {path for path in MODULES if lists(path)} == {*LISTING, PACKAGE / "_autoload" / "__init__.py"}
 
     def test_have_a_test_module_or_folder(self) -> None:
         unit = ROOT / "tests" / "unit"
@@ -226,6 +228,23 @@ class TestTests:
             return imports(path) & started | modules | arguments & {"devbroker"}
 
         assert offenders(starts, (ROOT / "tests" / "unit").rglob("test_*.py")) == {}
+
+    def test_only_those_of_the_rooms_spark_and_demo_need_spark(self) -> None:
+        # `make unit` leaves these two out, and runs without Spark.
+        tests = ROOT / "tests"
+
+        def needs(path: Path) -> set[str]:
+            names = {name for node in tree_of(path).body for name in imported(node, path)}
+            own = {
+                name
+                for name in names
+                if name.startswith(("pyspark", "spark_stomp.spark", "spark_stomp.demo"))
+            }
+            shared = (tests.joinpath(*name.split(".")[:-1]).with_suffix(".py") for name in names)
+            return own.union(*map(needs, filter(Path.exists, shared)))
+
+        unit = (path for path in (tests / "unit").rglob("test_*.py") if path.parent.name not in SPARK_PARTS)
+        assert offenders(needs, unit) == {}
 
 
 def dotted(path: Path) -> str:

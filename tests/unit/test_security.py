@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hostile import CASES
 
 TESTS = Path(__file__).resolve().parents[1]
 TEXT = (TESTS.parent / "SECURITY.md").read_text(encoding="utf-8")
@@ -36,12 +35,6 @@ def test_it_is_there(named: str) -> None:
     path, _, name = named.partition("::")
     assert (TESTS / path).is_file()
     assert not name or name in names_in(TESTS / path)
-
-
-def test_the_table_of_hostile_peers_has_every_case() -> None:
-    page = (TESTS.parent / "docs" / "hostile-peers.md").read_text(encoding="utf-8")
-    shown = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| ")]
-    assert shown == ["case", *(case.name for case in CASES)]
 
 
 def test_a_threat_that_nothing_stops_says_so() -> None:

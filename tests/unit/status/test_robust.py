@@ -7,19 +7,15 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.types import BinaryType, StructType
 from support.options import sink_options, source_options
 from support.waiting import wait_until
 
 from spark_stomp.commands.main import main
 from spark_stomp.errors import OptionError
-from spark_stomp.spark.datasource import StompDataSource
-from spark_stomp.spark.stream_reader import RefusingStreamReader
 from spark_stomp.status import prometheus, read_status
 from spark_stomp.status import sink as sink_status
 from spark_stomp.status.files import StatusFile
@@ -82,7 +78,6 @@ FORGED = {
         ),
     ],
 }
-BODY = StructType().add("body", BinaryType())
 
 
 def quick(work: Any) -> None:
@@ -115,28 +110,6 @@ class TestWhatCannotBeAStatusFile:
     )
     def test_a_file_is_none_of_these(self, place: str) -> None:
         assert sink_options("stomp://h", statusFile=place).status_file == place
-
-    @pytest.mark.parametrize("kind", ["folder", "pipe"])
-    def test_is_refused_at_the_start_if_it_is_there(self, tmp_path: Path, kind: str) -> None:
-        place = tmp_path / "there"
-        place.mkdir() if kind == "folder" else os.mkfifo(place)
-        options = {"url": "stomp://h", "destination": "/queue/a", "statusFile": str(place)}
-        words = f"statusFile {place} is a {kind}"
-        source = StompDataSource(options)
-        with pytest.raises(OptionError, match=words):
-            source.streamWriter(BODY, False)
-        with pytest.raises(OptionError, match=words):
-            source.writer(BODY, False)
-        reader = source.streamReader(BODY)
-        assert isinstance(reader, RefusingStreamReader)
-        with pytest.raises(OptionError, match=words):
-            reader.initialOffset()
-
-    def test_nobody_waits_for_a_mount_that_hangs(self, tmp_path: Path, over: threading.Event) -> None:
-        options = {"url": "stomp://h", "statusFile": str(tmp_path / "s.json")}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Path, "stat", lambda *_, **__: over.wait(60.0))
-            quick(partial(StompDataSource(options).streamWriter, BODY, False))
 
 
 @pytest.fixture

@@ -9,11 +9,6 @@ import numpy as np
 import pytest
 from support.options import sink_options, source_options
 
-from spark_stomp.columns import SinkColumns
-from spark_stomp.commands.main import main
-from spark_stomp.errors import SinkRowError
-from spark_stomp.sink.task import TaskResult
-from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompStreamWriter
 from spark_stomp.status import prometheus, read_status
 from spark_stomp.status.files import status_file
 from spark_stomp.status.sink import SinkPart, TaskFigures, report, was_reported
@@ -46,34 +41,6 @@ def test_batches_of_a_run_are_counted_together(tmp_path: Path) -> None:
     report(options, figures(1), "second", 2)
     sink = read_status(tmp_path / "s.json")["sink"]
     assert (sink["confirmed"], sink["receipt_p50_seconds"]) == (1, None)
-
-
-@pytest.mark.parametrize("before", [0, 1])
-def test_a_batch_that_is_not_finished(tmp_path: Path, before: int) -> None:
-    options = sink_options("stomp://h", statusFile=tmp_path / "s.json", queryName="mine")
-    for batch in range(before):
-        report(options, figures(3), "run", batch)
-    writer = StompStreamWriter(options, SinkColumns(("body",), False))
-    writer.abort([Confirmed(TaskResult(figures(2)), "run"), None], before)
-    sink = read_status(tmp_path / "s.json")["sink"]
-    assert sink.keys() == {one.key for one in SinkPart.figures()}
-    assert sink["failure"].startswith(f"batch {before} was not finished, after 2 confirmed messages: Spark")
-    assert (sink["query"], sink["confirmed"], sink["run"]) == ("mine", 3 * before, "run" if before else None)
-    # Only a batch that is done proves the login (S.8).
-    assert was_reported(options, "run") is bool(before)
-    assert main(["status", str(tmp_path / "s.json"), "--quiet"]) == 1
-    report(options, figures(4), "run", before)
-    sink = read_status(tmp_path / "s.json")["sink"]
-    assert (sink["failure"], sink["confirmed"]) == (None, 3 * before + 4)
-    assert main(["status", str(tmp_path / "s.json"), "--quiet"]) == 0
-
-
-def test_a_row_that_cannot_be_sent_is_the_reason(tmp_path: Path) -> None:
-    options = sink_options("stomp://h", statusFile=tmp_path / "s.json")
-    refused = Confirmed(TaskResult(figures(0), SinkRowError("row 7 has no body")))
-    StompBatchWriter(options, SinkColumns(("body",), False)).abort([refused])
-    failure = read_status(tmp_path / "s.json")["sink"]["failure"]
-    assert failure.startswith("the write was not finished, ") and "row 7 has no body" in failure
 
 
 def test_it_stands_beside_that_of_the_source(tmp_path: Path) -> None:
