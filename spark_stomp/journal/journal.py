@@ -1,8 +1,8 @@
 """The journal: frames by position, in objects that are put once, read and deleted.
 
 An object with frames holds all or some records of one append. It is complete before any of its frames counts
-as durable. names.py says which objects there are, and opening.py why two writers never use the same position,
-although an object store has no lock.
+as durable. formats.py says which objects there are, and opening.py why two writers never use the same
+position, although an object store has no lock.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from typing import Final
 from spark_stomp.errors import JournalDamaged, JournalError, JournalTrimmed, UnsupportedError
 from spark_stomp.files import resolve, without_credentials
 from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
-from spark_stomp.journal.frames import FrameObjects
-from spark_stomp.journal.names import FOLDERS, FRAMES, STATES, FramesName, StateName, Writer
+from spark_stomp.journal.formats import FOLDERS, FRAMES, STATES, FramesName, State, StateName, Writer
+from spark_stomp.journal.objects import FrameObjects
 from spark_stomp.journal.opening import Found, WriterFence, look, refuse_old_form
-from spark_stomp.journal.state import State
 from spark_stomp.journal.store import NoRoom, Objects, open_store
 from spark_stomp.logs import get_log
 

@@ -26,10 +26,18 @@ from itertools import pairwise
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse
-from spark_stomp.journal.dedup_log import DedupLog
-from spark_stomp.journal.frames import FrameObjects
-from spark_stomp.journal.names import FRAMES, STATES, WRITERS, FramesName, StateName, Writer
-from spark_stomp.journal.state import Accepted, State, accepted_of
+from spark_stomp.journal.formats import (
+    FRAMES,
+    STATES,
+    WRITERS,
+    Accepted,
+    FramesName,
+    State,
+    StateName,
+    Writer,
+    accepted_of,
+)
+from spark_stomp.journal.objects import DedupLog, FrameObjects
 from spark_stomp.journal.store import Objects
 
 # How often to list and read again if another writer deletes objects meanwhile. A judgement.

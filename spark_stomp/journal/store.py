@@ -41,7 +41,7 @@ from spark_stomp.files import (
     sync_folder,
     write_fully,
 )
-from spark_stomp.journal.names import FRAMES, LOCK, RESERVE
+from spark_stomp.journal.formats import FRAMES, LOCK, RESERVE
 
 T = TypeVar("T")
 

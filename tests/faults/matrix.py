@@ -22,8 +22,8 @@ from support.proxy import FaultProxy, Way
 from support.waiting import wait_until
 
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.journal.frames import FrameObjects
 from spark_stomp.journal.journal import Journal
+from spark_stomp.journal.objects import FrameObjects
 from spark_stomp.spark.stream_reader import StompStreamReader
 
 BATCH = 20

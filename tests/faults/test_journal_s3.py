@@ -19,7 +19,7 @@ from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import JournalInUse, JournalUnwritable
 from spark_stomp.journal import Journal, JournalSettings, open_journal
-from spark_stomp.journal.names import WRITERS
+from spark_stomp.journal.formats import WRITERS
 from spark_stomp.status import read_status, read_statuses
 
 QUEUE = "/queue/a"

@@ -28,7 +28,7 @@ from support.waiting import wait_until
 
 from spark_stomp import files
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.journal.frames import FrameObjects
+from spark_stomp.journal.objects import FrameObjects
 from spark_stomp.receiver import DedupIndex
 
 QUEUE = "/queue/a"

@@ -24,7 +24,7 @@ from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable, St
 from spark_stomp.files import Location
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import Journal, JournalSettings
-from spark_stomp.journal.names import FRAMES, KEYS, STATES
+from spark_stomp.journal.formats import FRAMES, KEYS, STATES
 from spark_stomp.journal.store import Objects
 
 MOST_ALIVE = 3
@@ -194,7 +194,7 @@ class Takeover(RuleBasedStateMachine):
             mock.patch("spark_stomp.journal.opening.secrets", SimpleNamespace(token_hex=self._random)),
             mock.patch("spark_stomp.journal.journal.secrets", SimpleNamespace(token_hex=self._random)),
             mock.patch("spark_stomp.journal.journal._SMALLEST_OBJECT", 250),
-            mock.patch("spark_stomp.journal.dedup_log._MOST_OBJECTS", 2),
+            mock.patch("spark_stomp.journal.objects._MOST_OBJECTS", 2),
         ]
         for patch in self.patches:
             patch.start()

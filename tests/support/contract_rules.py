@@ -208,7 +208,7 @@ J.14 journal.opening:_may_be_unfinished | last in broken -> False
     unit/journal/test_opening.py::TestCrash::test_the_last_one_is_full_of_zeros
 J.15 journal.store:Disk._locked | fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) ->
     unit/journal/test_store.py::TestLock::test_a_second_query_is_refused
-J.15 journal.state:State.owns |
+J.15 journal.formats:State.owns |
     frames.writer == writer and low <= frames.first and frames.end <= high -> frames.writer == writer
     unit/journal/test_opening.py::TestTakeover::test_the_older_writer_stops_and_what_it_put_then_is_void
 J.16 journal.journal:Journal._writing | self._failure = error ->

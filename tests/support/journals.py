@@ -13,7 +13,7 @@ import pytest
 from spark_stomp.files import resolve
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import Journal, JournalSettings
-from spark_stomp.journal.names import FRAMES
+from spark_stomp.journal.formats import FRAMES
 from spark_stomp.journal.store import ArrowStore, Disk, FolderStore, Objects, Store
 from spark_stomp.receiver.block import frame_keys
 

@@ -79,7 +79,7 @@ OTHER_ERRORS = {
     # Caught where they are raised from, or with quoting.
     "ValueError": {
         "frameserver/client.py",
-        "journal/state.py",
+        "journal/formats.py",
         "files.py",
         "options/endpoint.py",
         "options/kinds.py",

@@ -13,7 +13,7 @@ from support.journals import batch_of, local_journal, object_journal, objects
 from spark_stomp.errors import CheckpointUnreadable, JournalUnwritable
 from spark_stomp.files import make_folder, open_file, resolve
 from spark_stomp.frame_batch import MessageKey
-from spark_stomp.journal.names import FOLDERS
+from spark_stomp.journal.formats import FOLDERS
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.status.files import StatusFile
 

@@ -12,7 +12,7 @@ from support.journals import SmallDisk, damage, local_journal, object_journal, o
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import Journal
-from spark_stomp.journal.names import KEYS
+from spark_stomp.journal.formats import KEYS
 
 ALL = [MessageKey("/queue/ä", b"ID:%d" % number, b"d" * 16) for number in range(100)]
 Open = Callable[..., Journal]

@@ -11,7 +11,7 @@ from support.journals import batch_of, local_journal, object_journal
 
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import Journal
-from spark_stomp.journal.names import FOLDERS, LOCK, RESERVE
+from spark_stomp.journal.formats import FOLDERS, LOCK, RESERVE
 from spark_stomp.receiver.dedup import MAX_REMEMBERED
 
 TEXT = (Path(__file__).parents[3] / "docs" / "journal.md").read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ from spark_stomp.files import resolve
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal import open_journal as opened_at
-from spark_stomp.journal.frames import FrameObjects
+from spark_stomp.journal.objects import FrameObjects
 from spark_stomp.journal.store import Disk, FolderStore, Objects
 
 Open = Callable[[], Journal]

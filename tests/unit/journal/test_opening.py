@@ -13,7 +13,7 @@ from support.journals import batch_of, bodies, damage, expected, local_journal, 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalUnwritable
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import Journal
-from spark_stomp.journal.names import FOLDERS, FRAMES, KEYS, STATES, WRITERS
+from spark_stomp.journal.formats import FOLDERS, FRAMES, KEYS, STATES, WRITERS
 from spark_stomp.journal.store import FolderStore, Objects
 
 Open = Callable[..., Journal]
@@ -185,7 +185,7 @@ class TestState:
         assert opened(tolerant=True).held(0, 15) == [(0, 10)]
 
     def test_a_newer_format_is_refused_by_name(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("spark_stomp.journal.state._FORMAT", 9)
+        monkeypatch.setattr("spark_stomp.journal.formats._FORMAT", 9)
         fill(opened())
         monkeypatch.undo()
         with pytest.raises(JournalError, match="format 9"):

@@ -6,7 +6,7 @@ import pytest
 from support.journals import batch_of, bodies
 
 from spark_stomp.frame_batch import MessageKey
-from spark_stomp.journal.records import (
+from spark_stomp.journal.formats import (
     decode_batch,
     encode_batch,
     is_intact,

@@ -26,7 +26,7 @@ from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
 from spark_stomp.files import resolve, write_fully
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import Journal, JournalSettings
-from spark_stomp.journal.names import FRAMES, KEYS, RESERVE, STATES, WRITERS
+from spark_stomp.journal.formats import FRAMES, KEYS, RESERVE, STATES, WRITERS
 from spark_stomp.journal.store import FolderStore, NoRoom, Objects
 
 KEY = MessageKey("/queue/a", b"ID:1", b"d" * 16)

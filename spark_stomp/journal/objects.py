@@ -1,14 +1,15 @@
-"""Objects that hold frames: each is read and checked as a whole, and its content kept up to a bound.
+"""The objects of a journal: those that hold frames, and those of the dedup log.
 
-A batch is planned, read and often read again soon after its frames came, so objects that were just written
-are kept too.
+Each object of frames is read and checked as a whole, and its content kept up to a bound. A batch is planned,
+read and often read again soon after its frames came, so objects that were just written are kept too.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -17,10 +18,24 @@ import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.files import Parts
-from spark_stomp.frame_batch import FrameBatch, FrameIndex
-from spark_stomp.journal.names import FRAMES, FramesName, Writer
-from spark_stomp.journal.records import Head, Stretch, decode_batch, encode_batch, is_intact, parse_head
-from spark_stomp.journal.store import Objects
+from spark_stomp.frame_batch import FrameBatch, FrameIndex, MessageKey
+from spark_stomp.journal.formats import (
+    FRAMES,
+    KEYS,
+    FramesName,
+    Head,
+    KeysName,
+    Stretch,
+    Writer,
+    decode_batch,
+    encode_batch,
+    is_intact,
+    pack_keys,
+    parse_head,
+    unpack_keys,
+)
+from spark_stomp.journal.store import NoRoom, Objects
+from spark_stomp.quoting import counted
 
 # Bytes of contents that are kept: eight objects of the largest size. A judgement, not measured.
 _MAX_BYTES: Final = 64 << 20
@@ -145,3 +160,75 @@ def _intact_heads(name: FramesName, content: bytes) -> list[Head] | None:
         heads.append(head)
         offset, position = offset + head.size, head.end
     return heads if position == name.end and offset == name.size else None
+
+
+# Beyond this many objects, one replaces them. More mean more requests when a journal is opened, fewer mean
+# that all keys are put again more often. A judgement, not measured.
+_MOST_OBJECTS: Final = 64
+
+
+class DedupLog:
+    """The dedup log in ``store``: the keys of committed messages whose frames were deleted.
+
+    The broker may redeliver such a message later. Its key is put before its frame is deleted, so that it is
+    recognised whatever process dies. When there are more than 64 objects of keys, one object with all keys
+    replaces them. It is put before the others are deleted: a crash in between leaves keys twice, which
+    changes nothing.
+
+    The newest ``most`` keys are kept. The constructor reads them, and raises FileNotFoundError if another
+    writer deletes objects meanwhile.
+    """
+
+    def __init__(self, store: Objects, most: int) -> None:
+        self._store = store
+        sizes = KeysName.sizes(store.names(KEYS))
+        found = {name: unpack_keys(store.reread(f"{KEYS}/{name}")) for name in sizes}
+        broken = [name for name in sizes if sizes[name] != name.size or found[name] is None]
+        # A writer puts one object after the other, so a crash can leave only its last one unfinished. No
+        # frame of these keys was deleted yet.
+        last = {name.writer: name for name in sizes}
+        self._unfinished = [name for name in broken if last[name.writer] == name]
+        self._damaged = len(broken) - len(self._unfinished)
+        self._names = [name for name in sizes if name not in self._unfinished]
+        self._keys = deque(dict.fromkeys(key for keys in found.values() for key in keys or ()), maxlen=most)
+
+    @property
+    def keys(self) -> list[MessageKey]:
+        """The remembered keys, oldest first."""
+        return list(self._keys)
+
+    @property
+    def damage(self) -> list[str]:
+        """A sentence about what is damaged or lost."""
+        if not self._damaged:
+            return []
+        return [
+            f"{counted(self._damaged, 'damaged object')} under {KEYS}: keys of committed messages are lost, "
+            "and a redelivery of these messages would give a second row"
+        ]
+
+    def append(self, keys: Sequence[MessageKey], writer: Writer) -> None:
+        """Make ``keys`` durable."""
+        self._put(keys, writer)
+        self._keys.extend(keys)
+        if len(self._names) > _MOST_OBJECTS:
+            # Without room this is done later.
+            with suppress(NoRoom):
+                self._merge(writer)
+
+    def clear(self, writer: Writer) -> None:
+        """Delete what writers before ``writer`` did not finish."""
+        self._store.delete(KEYS, (str(name) for name in self._unfinished if name.writer < writer))
+
+    def _merge(self, writer: Writer) -> None:
+        old = self._names
+        self._put(list(dict.fromkeys(self._keys)), writer)
+        self._names = self._names[-1:]
+        self._store.delete(KEYS, map(str, old))
+
+    def _put(self, keys: Sequence[MessageKey], writer: Writer) -> None:
+        content = pack_keys(keys)
+        number = self._names[-1].number + 1 if self._names else 0
+        name = KeysName(number, len(keys), writer, len(content))
+        self._store.put(f"{KEYS}/{name}", content)
+        self._names = [*self._names, name]
