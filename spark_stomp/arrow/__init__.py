@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
+from spark_stomp.arrow.columns import OnError
 from spark_stomp.arrow.decode import RowRules, decode_frames
-from spark_stomp.arrow.text import OnError

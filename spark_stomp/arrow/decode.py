@@ -1,10 +1,8 @@
 """Decodes raw MESSAGE frames into Arrow record batches.
 
-The exact path (:mod:`spark_stomp.arrow.exact`) is the reference: the frame decoder reads one frame after
-another. The fast path (:mod:`spark_stomp.arrow.uniform`) reads all frames of one layout together, then those
-of the next layout, and leaves the rest to the exact path. Both give the same rows; a property test compares
-them. Malformed frames are in batches without other frames, and take the exact path.
-:mod:`spark_stomp.arrow.columns` makes the columns.
+:mod:`spark_stomp.arrow.headers` reads the headers: by the fast path all frames of one layout together, then
+those of the next layout; and the rest by the exact path. Malformed frames are in batches without other
+frames, and take the exact path. :mod:`spark_stomp.arrow.columns` makes the columns.
 """
 
 from __future__ import annotations
@@ -17,10 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_stomp.arrow import columns
-from spark_stomp.arrow.columns import HeaderLines, Ints, gather
-from spark_stomp.arrow.exact import Area, ExactHeaders, MalformedRows, area_of, exact_frames
-from spark_stomp.arrow.text import Bodies, BodyText, OnError, body_text
-from spark_stomp.arrow.uniform import read_layouts
+from spark_stomp.arrow.columns import Bodies, BodyText, HeaderLines, Ints, OnError, body_text, gather
+from spark_stomp.arrow.headers import Area, ExactHeaders, MalformedRows, area_of, exact_frames, read_layouts
 from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.errors import MalformedMessageError
 from spark_stomp.frame_batch import FrameBatch
@@ -162,7 +158,7 @@ class Headers(Protocol):
 
 
 @dataclass(frozen=True)
-class _Part:
+class _ReadFrames:
     """The frames of a batch that one path has read."""
 
     rows: Ints
@@ -170,7 +166,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class Rows:
+class FrameRows:
     """The headers and bodies of all frames of a batch, in order, with the methods of :class:`Headers`.
 
     ``_ends`` are the positions in the batch at which the header areas end.
@@ -178,7 +174,7 @@ class Rows:
 
     _area: Area
     _ends: Ints
-    _parts: Sequence[_Part]
+    _parts: Sequence[_ReadFrames]
     _order: Ints | None
 
     def column(self, name: str) -> pa.Array:
@@ -195,12 +191,12 @@ class Rows:
         """The bodies as bytes."""
         return gather(pa.binary(), self._area.buffer, self._ends, self._area.stops)
 
-    def _in_order(self, lines_of: Callable[[_Part], HeaderLines]) -> HeaderLines:
+    def _in_order(self, lines_of: Callable[[_ReadFrames], HeaderLines]) -> HeaderLines:
         lines = [lines_of(part) for part in self._parts]
         return lines[0] if self._order is None else in_order(lines, self._order)
 
 
-AnyRows: TypeAlias = Rows | MalformedRows
+AnyRows: TypeAlias = FrameRows | MalformedRows
 
 
 def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
@@ -214,7 +210,7 @@ def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
     return HeaderLines(offsets.astype(np.int32), names, values)
 
 
-def _order(parts: Sequence[_Part]) -> Ints | None:
+def _order(parts: Sequence[_ReadFrames]) -> Ints | None:
     """The index of each frame in the concatenated parts; None if there is only one part."""
     if len(parts) == 1:
         return None
@@ -224,19 +220,19 @@ def _order(parts: Sequence[_Part]) -> Ints | None:
     return order
 
 
-def read_rows(batch: FrameBatch) -> Rows:
+def read_rows(batch: FrameBatch) -> FrameRows:
     """Read a batch of at least one frame: by the fast path, and what it leaves out by the exact path."""
     area = area_of(batch)
     ends = area.starts.copy()
-    parts: list[_Part] = []
+    parts: list[_ReadFrames] = []
     left = np.ones(len(area), bool)
     for found in read_layouts(area, batch.version):
         ends[found.rows] += found.sizes
         left[found.rows] = False
-        parts.append(_Part(found.rows, found.headers))
+        parts.append(_ReadFrames(found.rows, found.headers))
     rest = np.flatnonzero(left)
     if rest.size:
         frames = exact_frames(area.subset(rest), batch.version)
         ends[rest] = area.stops[rest] - np.array([len(frame.body) for frame in frames])
-        parts.append(_Part(rest, ExactHeaders(frames)))
-    return Rows(area, ends, parts, _order(parts))
+        parts.append(_ReadFrames(rest, ExactHeaders(frames)))
+    return FrameRows(area, ends, parts, _order(parts))

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_stomp.arrow.columns import charset_of
 from spark_stomp.arrow.decode import RowRules, decode_frames
-from spark_stomp.arrow.text import charset_of
 from spark_stomp.columns import SOURCE_COLUMNS, Projection
 from spark_stomp.errors import ProtocolError
 from spark_stomp.frame_batch import FrameBatch

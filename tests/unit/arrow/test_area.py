@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_stomp.arrow.exact import Area, area_of
-from spark_stomp.arrow.uniform import beginnings, line_feeds
+from spark_stomp.arrow.headers import Area, area_of, beginnings, line_feeds
 from spark_stomp.frame_batch import FrameBatch
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_stomp.arrow import RowRules, decode_frames
-from spark_stomp.arrow.exact import area_of, exact_frames
+from spark_stomp.arrow.headers import area_of, exact_frames
 from spark_stomp.columns import Projection
 from spark_stomp.errors import FrameSyntaxError, MalformedMessageError
 from spark_stomp.frame_batch import FrameBatch

@@ -7,7 +7,7 @@ from typing import Literal
 import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow.text import Bodies, body_text, charset_of
+from spark_stomp.arrow.columns import Bodies, body_text, charset_of
 from spark_stomp.errors import BodyDecodeError
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.arrow.exact import Area
-from spark_stomp.arrow.uniform import first_feeds, uniform_headers
+from spark_stomp.arrow.headers import Area, first_feeds, uniform_headers
 
 
 def test_a_short_line_at_the_end_of_2_gib() -> None:
