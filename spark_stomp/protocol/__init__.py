@@ -1,12 +1,11 @@
 """The STOMP core: bytes in, events and bytes out. No socket, no thread, no clock.
 
-``frames``     the frame, two signals, limits       ``grammar``  how each version is read and written
-``encoder``    frames to bytes; a client's frames   ``reader``   the receive buffer; reads one frame exactly
-``decoder``    bytes to frames and to receipts      ``scanner``  bytes to blocks of raw MESSAGE frames
-``layouts``    finds frames by recurring headers    ``raw``      headers of raw frames; malformed messages
-
-``handshake``  versions, heart-beats, CONNECT       ``states``   the transition tables of both halves
-``session``    events; the base of both halves      ``client``, ``server``  the two halves
+``frames``     the frame, limits, each version's rules      ``handshake``  versions, heart-beats, CONNECT
+``encoder``    frames to bytes; a client's frames           ``session``    states, events, base of both halves
+``decoder``    bytes to frames, one by one, exactly         ``client``, ``server``  the two halves
+``scanner``    bytes to blocks of raw MESSAGE frames, or to receipts
+``layouts``    finds frames by recurring headers
+``raw``        headers of raw frames; malformed messages
 """
 
 from spark_stomp.protocol.client import ClientConnection
@@ -18,8 +17,7 @@ from spark_stomp.protocol.encoder import (
     handle_header,
     message_of_handle,
 )
-from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
-from spark_stomp.protocol.grammar import VERSIONS, escape, unescape
+from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, VERSIONS, Frame, Limits, escape, unescape
 from spark_stomp.protocol.handshake import ClientConfig, ack_modes
 from spark_stomp.protocol.raw import MalformedMessage, frame_content, read_malformed
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
@@ -34,6 +32,6 @@ from spark_stomp.protocol.session import (
     ReceiptReceived,
     ReceiptsReceived,
     ServerEvent,
+    State,
     foreign_message,
 )
-from spark_stomp.protocol.states import State

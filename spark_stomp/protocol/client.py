@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from spark_stomp.errors import RemoteProtocolError
-from spark_stomp.protocol.decoder import FrameDecoder, ReceiptScanner
+from spark_stomp.protocol.decoder import FrameDecoder
 from spark_stomp.protocol.encoder import Headers, encode_acks, encode_frame
 from spark_stomp.protocol.frames import Frame, Limits
 from spark_stomp.protocol.handshake import (
@@ -33,8 +33,11 @@ from spark_stomp.protocol.handshake import (
     has_heartbeats,
     parse_heartbeat,
 )
-from spark_stomp.protocol.scanner import FrameScanner
+from spark_stomp.protocol.scanner import FrameScanner, ReceiptScanner
 from spark_stomp.protocol.session import (
+    CLIENT_TABLE,
+    DISCONNECT_RECEIPT,
+    EOF,
     Connected,
     Disconnected,
     ErrorReceived,
@@ -43,8 +46,8 @@ from spark_stomp.protocol.session import (
     ReceiptReceived,
     ReceiptsReceived,
     Session,
+    State,
 )
-from spark_stomp.protocol.states import CLIENT_TABLE, DISCONNECT_RECEIPT, EOF, State
 from spark_stomp.quoting import quoted, whole_number
 
 _LISTENING: Final = frozenset({State.CONNECTED, State.DISCONNECTING})

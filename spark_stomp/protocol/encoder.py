@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn, TypeAlias
 
 from spark_stomp.errors import FrameEncodeError, LocalProtocolError
-from spark_stomp.protocol.frames import Frame, HeaderPairs
-from spark_stomp.protocol.grammar import Grammar, escape, grammar_of
+from spark_stomp.protocol.frames import Frame, Grammar, HeaderPairs, escape, grammar_of
 
 Headers: TypeAlias = Iterable[tuple[str, str]]
 

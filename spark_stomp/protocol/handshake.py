@@ -27,8 +27,7 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol.decoder import FrameDecoder
 from spark_stomp.protocol.encoder import encode_frame, present
-from spark_stomp.protocol.frames import Frame, HeaderPairs, Limits, Signal
-from spark_stomp.protocol.grammar import escape
+from spark_stomp.protocol.frames import Frame, HeaderPairs, Limits, Signal, escape
 from spark_stomp.quoting import quoted, shown
 
 LENIENT = "lenient"

@@ -21,8 +21,15 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from spark_stomp.errors import FrameSyntaxError, MalformedMessageError, RemoteProtocolError
-from spark_stomp.protocol.frames import HeaderPairs, Limits
-from spark_stomp.protocol.grammar import Grammar, grammar_of, parse_header, unescape, without_line_end
+from spark_stomp.protocol.frames import (
+    Grammar,
+    HeaderPairs,
+    Limits,
+    grammar_of,
+    parse_header,
+    unescape,
+    without_line_end,
+)
 from spark_stomp.quoting import quoted, shown
 
 _SECOND_FRAME: Final = re.compile(rb"\0[\r\n]*(?:MESSAGE|RECEIPT|ERROR|CONNECTED)[ \r]*\n", re.IGNORECASE)

@@ -1,40 +1,23 @@
 """Bytes to blocks of raw MESSAGE frames: where each ends, what its ACK must name, and its stable id.
 
-Goals
-    The receiver keeps frames as bytes and decodes none. This module cuts them for it, fast enough that the
-    broker is the slower one: 1.3 million frames a second on one core, with 10 headers and a body of 235
-    bytes (tests/benchmarks/RESULTS.md, November 2026). It refuses what the decoder refuses.
+All MESSAGE frames that have arrived become one block. Two paths take turns:
 
-Plan
-    All MESSAGE frames that have arrived become one block. Two paths take turns:
+- The fast path finds many frames of a known layout at once (``layouts``) and checks their heads together. It
+  may decline at any frame, and it never raises an error.
+- The exact path (``decoder``) reads one frame. It takes the frames that the fast path declines: those of a
+  new layout, of other commands, of foreign subscriptions, and those with an error. Layouts are learned from
+  the MESSAGE frames that it accepts.
 
-    - The fast path finds many frames of a known layout at once (``layouts``) and checks their heads together.
-      It may decline at any frame, and it never raises an error.
-    - The exact path (``reader``) reads one frame. It takes the frames that the fast path declines: those of a
-      new layout, of other commands, of foreign subscriptions, and those with an error. Layouts are learned
-      from the MESSAGE frames that it accepts.
+Invariants:
 
-    The head of a frame is its command and its headers, with the empty line after them. A head is plain if it
-    is valid UTF-8 and has no NUL, no CR and no undefined escape. If a head is plain and of a known layout,
-    and its body is still on the way, the head is read once, and then only the end of the body is awaited.
+- Scanner and decoder accept the same frames and raise the same errors (tests/property/test_codec.py).
+- No result depends on how the peer's bytes were split into reads. The cost is linear in their number.
+- An error is raised after everything before it was returned, and again on every later call.
+- The frames of a block lie side by side in the receive buffer, so a block is one copy, or none.
 
-    :meth:`FrameScanner.collect` names the headers whose values a block lists: ack handle, stable id, time.
-    :meth:`FrameScanner.collect_from` names subscriptions. All others are foreign: their frames are returned
-    decoded. A block also lists the subscription of each frame.
-    If the scanner is ``tolerant``, a refused head does not end the reading if the end of the message is
-    certain: the message is returned as a MalformedMessage, between two blocks.
-
-Invariants
-    - Scanner and decoder accept the same frames and raise the same errors (tests/property/test_codec.py).
-    - No result depends on how the peer's bytes were split into reads. The cost is linear in their number.
-    - An error is raised after everything before it was returned, and again on every later call.
-    - The frames of a block lie side by side in the receive buffer, so a block is one copy, or none.
-
-Tried and left, in November 2026
-    - Go on with a block after the receive buffer was filled again: it took a builder of parts.
-    - Let a caller take a part of a block: receiver/block.py selects frames instead.
-    - Change the version or the limits of a scanner: after CONNECTED a new one takes over.
-    - Search for the end of a malformed message in its own way: now its body is read like any other body.
+It reads 1.3 million frames a second on one core, with 10 headers and a body of 235 bytes
+(tests/benchmarks/RESULTS.md, November 2026). Tried and left: going on with a block after the receive buffer
+was filled again, which took a builder of parts.
 """
 
 from __future__ import annotations
@@ -45,9 +28,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from spark_stomp.errors import RemoteProtocolError
+from spark_stomp.protocol.decoder import FrameDecoder, FrameReader, Head, nul_error
 from spark_stomp.protocol.encoder import handle_header
-from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, HeaderPairs, Limits, Signal
-from spark_stomp.protocol.grammar import escape
+from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, HeaderPairs, Limits, Signal, escape
 from spark_stomp.protocol.layouts import (
     SUBSCRIPTION,
     LayoutCache,
@@ -63,7 +46,6 @@ from spark_stomp.protocol.raw import (
     raw_values,
     read_malformed,
 )
-from spark_stomp.protocol.reader import FrameReader, Head, nul_error
 
 _REDELIVERED: Final = b"\nredelivered:true\n"
 _COUNT: Final = b"\nx-delivery-count:"
@@ -202,8 +184,9 @@ class FrameScanner(FrameReader):
     def collect_from(self, subscription: str) -> None:
         """Collect only MESSAGE frames of this subscription, and of those named in earlier calls.
 
-        A MESSAGE of another subscription is then returned decoded, as frames of other commands are. A MESSAGE
-        that names no subscription is collected. Before the first call, every MESSAGE is collected.
+        A MESSAGE of any other subscription is foreign: it is returned decoded, as frames of other commands
+        are. A MESSAGE that names no subscription is collected. Before the first call, every MESSAGE is
+        collected.
         """
         self._subscriptions |= {subscription}
         self._raw_subscriptions = {escape(name, self.version).encode() for name in self._subscriptions}
@@ -416,3 +399,56 @@ class FrameScanner(FrameReader):
 
     def _compile(self, names: tuple[str, ...]) -> RunLayout:
         return compile_run(names, self._collected)
+
+
+# --- receipts
+
+
+class ReceiptScanner(FrameDecoder):
+    """A FrameDecoder that returns consecutive plain RECEIPT frames as the list of their numbers.
+
+    A sender that asks for a receipt with each message gets mostly RECEIPT frames, which differ only in a
+    number.
+
+    Args:
+        version: one of ``VERSIONS``.
+        limits: the largest frame to accept. A plain RECEIPT is not checked: it
+            has one header and less than 256 bytes.
+        prefix: the beginning of the ids of numbered receipts; a decimal number follows it.
+    """
+
+    def __init__(self, version: str, limits: Limits, prefix: str) -> None:
+        head = rb"RECEIPT\nreceipt-id:" + re.escape(prefix.encode())
+        self._match_run = re.compile(rb"(?:%b[0-9]{1,18}\n\n\0\n*)+" % head).match
+        self._find_numbers = re.compile(rb"%b([0-9]+)\n" % head).findall
+        super().__init__(version, limits)
+
+    # A ReceiptScanner cannot replace a FrameDecoder, because it also returns lists.
+    def next_event(  # type: ignore[override]
+        self,
+    ) -> list[int] | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
+        """The numbers of the next receipts, any other frame, or a signal.
+
+        HEARTBEAT is a run of EOLs between frames. NEED_DATA means that nothing is complete.
+
+        Raises:
+            RemoteProtocolError: the bytes are not a frame, or exceed a limit. Raised after all frames before
+                them were returned, and again on every later call.
+        """
+        if self._stalled and self._still_stalled():
+            return NEED_DATA
+        return self._scan() or super().next_event()
+
+    def _scan(self) -> list[int] | None:
+        """The numbers of the next receipts, if these are complete and plain."""
+        buffer = self._buffer
+        if self.begun:
+            return None
+        if buffer.start == len(buffer.data):
+            self._pull()
+        run = self._match_run(buffer.data, buffer.start)
+        if run is None:
+            return None
+        numbers = self._find_numbers(run[0])
+        self._consume(len(run[0]))
+        return list(map(int, numbers))

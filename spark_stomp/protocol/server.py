@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from spark_stomp.errors import HeartbeatLost, RemoteProtocolError, VersionError
 from spark_stomp.protocol.decoder import FrameDecoder
 from spark_stomp.protocol.encoder import Headers, encode_frame
-from spark_stomp.protocol.frames import NEED_DATA, Frame, Limits, Signal
-from spark_stomp.protocol.grammar import CLIENT_COMMANDS, grammar_of
+from spark_stomp.protocol.frames import CLIENT_COMMANDS, NEED_DATA, Frame, Limits, Signal, grammar_of
 from spark_stomp.protocol.handshake import (
     LENIENT,
     NO_HEARTBEAT,
@@ -26,8 +25,17 @@ from spark_stomp.protocol.handshake import (
     parse_version_list,
     server_version,
 )
-from spark_stomp.protocol.session import ConnectRequested, Disconnected, Read, ServerEvent, Session
-from spark_stomp.protocol.states import CLOSE, EOF, SERVER_TABLE, State
+from spark_stomp.protocol.session import (
+    CLOSE,
+    EOF,
+    SERVER_TABLE,
+    ConnectRequested,
+    Disconnected,
+    Read,
+    ServerEvent,
+    Session,
+    State,
+)
 
 _IN_ALL: Mapping[str, tuple[str, ...]] = {
     "SEND": ("destination",),

@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from spark_stomp.arrow.columns import Flags, Ints, lengths, text_of
 from spark_stomp.protocol import escape as escape_text
-from spark_stomp.protocol.grammar import grammar_of
+from spark_stomp.protocol.frames import grammar_of
 from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
 from spark_stomp.sink.rows import BLANKS, LONGEST_TTL, OWN_HEADERS
 from spark_stomp.sink.rules import NOT_PERSISTENT, SendRules

@@ -9,7 +9,7 @@ from functools import partial
 from spark_stomp.brokers.rabbitmq_errors import queue_that_differs, remedy
 from spark_stomp.errors import BrokerError, ClientIdInUse, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
-from spark_stomp.protocol.grammar import escape
+from spark_stomp.protocol.frames import escape
 from spark_stomp.quoting import CUT, shown
 
 # Characters that an error shows of the message header and of the body. Judgements, not measured.

@@ -15,7 +15,7 @@ from support.codec import decode, message_of, owners, scan, scanned_frames
 
 from spark_stomp.errors import FrameEncodeError, ProtocolError
 from spark_stomp.protocol import VERSIONS, Frame, Limits, encode_frame, escape, unescape
-from spark_stomp.protocol.grammar import grammar_of
+from spark_stomp.protocol.frames import grammar_of
 
 STRICT = ("1.0", "1.1", "1.2")
 versions = st.sampled_from(VERSIONS)

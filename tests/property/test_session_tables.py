@@ -18,7 +18,7 @@ from spark_stomp.protocol import (
     ServerConnection,
     State,
 )
-from spark_stomp.protocol.states import (
+from spark_stomp.protocol.session import (
     BEAT,
     CLIENT_TABLE,
     CLOSE,

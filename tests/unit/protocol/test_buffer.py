@@ -1,8 +1,8 @@
-"""spark_stomp.protocol.reader: received bytes."""
+"""spark_stomp.protocol.decoder: received bytes."""
 
 from __future__ import annotations
 
-from spark_stomp.protocol.reader import SMALL_PIECE, ReceiveBuffer
+from spark_stomp.protocol.decoder import SMALL_PIECE, ReceiveBuffer
 
 
 def test_pieces_are_joined_in_order_once_they_are_pulled() -> None:

@@ -22,7 +22,7 @@ from spark_stomp.protocol import (
     FrameScanner,
     Limits,
 )
-from spark_stomp.protocol.reader import FrameReader
+from spark_stomp.protocol.decoder import FrameReader
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 STRICT = pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])

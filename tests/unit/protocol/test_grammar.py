@@ -1,11 +1,11 @@
-"""spark_stomp.protocol.grammar: the versions' differences."""
+"""spark_stomp.protocol.frames: the versions' differences."""
 
 from __future__ import annotations
 
 import pytest
 
 from spark_stomp.protocol import VERSIONS
-from spark_stomp.protocol.grammar import grammar_of
+from spark_stomp.protocol.frames import grammar_of
 
 
 def test_there_are_four_versions() -> None:
