@@ -2,8 +2,8 @@
 
 The path of a message, and the rooms (folders and modules) of the package from the lowest to the highest::
 
-    broker ──> transport ──> protocol ──> receiver ──> frameserver ──> arrow ──> source ──> rows
-    broker <── transport <── protocol <── sink                                       <── rows
+    broker ──> transport ──> protocol ──> receiver ──> frameserver ──> arrow ──> rows
+    broker <── transport <── protocol <── sink                               <── rows
 
 ==================  ====================================================================================
 ``quoting``        foreign text made safe for errors and log lines; plurals, numbers
@@ -13,14 +13,14 @@ The path of a message, and the rooms (folders and modules) of the package from t
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
 ``options``        every option, declared once, on the field that it fills
 ``columns``        the columns of source and sink, declared once
-``files``          paths and URIs on disks, mounts and object stores; private files, durable writes
+``files``          private files, durable writes; paths and URIs on disks, mounts and object stores
 ``brokers``        what each broker adds to the protocol
 ``transport``      sockets, TLS and WebSocket, and the loop that moves bytes between them and a session
 ``arrow``          raw frames to record batches
 ``devbroker``      an in-memory broker for development and tests
 ``frameserver``    raw frames from the receivers to the tasks, over Arrow Flight
-``journal``        raw frames made durable, in local files or in an object store
-``receiver``       one connection, its subscriptions: un-acked frames, deliveries and ACKs, remembered keys
+``journal``        raw frames made durable, on a disk, on a mount or in an object store
+``receiver``       one connection and its subscriptions: inbox, log, duplicates, ACKs
 ``status``         the status of a query: each figure declared once; its files, Prometheus
 ``source``         a streaming query while it runs: offsets, planning, backlog, commits; batch reads
 ``sink``           record batches to SEND frames, the connection for them, the commit

@@ -2,8 +2,8 @@
 
 - A :class:`FrameBatch` is one value all the way: the receiver keeps it, the journal writes it, the frame
   server sends it, and a task decodes it.
-- A :class:`FrameIndex` finds the pieces of a store (blocks in memory, records in a file) that hold a range of
-  frames, and counts the bytes of these frames.
+- A :class:`FrameIndex` says where a store (blocks in memory, an object of a journal) holds which frames, and
+  counts their bytes.
 - A :class:`MessageKey` identifies a message across connections and restarts.
 
 Frames have the numbers of their log. A range ``[low, high)`` includes ``low`` and excludes ``high``.
@@ -158,7 +158,7 @@ def _follows(batch: FrameBatch, other: FrameBatch) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece(Generic[T]):
+class Extent(Generic[T]):
     """The frames [first, end) and the ``item`` that holds them.
 
     ``size`` is how many bytes these frames have, and ``bytes_before`` how many all earlier frames had.
@@ -172,7 +172,7 @@ class Piece(Generic[T]):
 
 
 class FrameIndex(Generic[T]):
-    """The pieces of a store by the numbers of their frames; each frame is in at most one piece.
+    """Where a store holds which frames, as extents; each frame is in at most one extent.
 
     ``ends_of`` returns the end of each frame within an item, like :attr:`FrameBatch.ends`. ``join`` makes one
     item of two that follow each other, or returns None if they must stay two. Any thread may read while one
@@ -184,83 +184,88 @@ class FrameIndex(Generic[T]):
     ) -> None:
         self._ends_of = ends_of
         self._join = join
-        self._pieces: list[Piece[T]] = []
+        self._extents: list[Extent[T]] = []
         self.total_bytes = 0
 
-    def __iter__(self) -> Iterator[Piece[T]]:
-        return iter(self._pieces)
+    def __iter__(self) -> Iterator[Extent[T]]:
+        return iter(self._extents)
 
     def __len__(self) -> int:
-        return len(self._pieces)
+        return len(self._extents)
 
     @property
-    def oldest(self) -> Piece[T] | None:
-        """The first piece; None if the index is empty."""
-        return self._pieces[0] if self._pieces else None
+    def oldest(self) -> Extent[T] | None:
+        """The first extent; None if the index is empty."""
+        return self._extents[0] if self._extents else None
 
     def append(self, first: int, count: int, size: int, item: T) -> None:
         """Add ``item``, which holds ``count`` frames from ``first`` on, with ``size`` bytes."""
-        last = self._pieces[-1] if self._pieces else None
+        last = self._extents[-1] if self._extents else None
         both = self._join(last.item, item) if last is not None and last.end == first else None
         if last is None or both is None:
-            self._pieces.append(Piece(first, first + count, self.total_bytes, size, item))
+            self._extents.append(Extent(first, first + count, self.total_bytes, size, item))
         else:
-            # One assignment: a thread that reads sees either the old piece or the new one.
-            self._pieces[-1] = Piece(last.first, first + count, last.bytes_before, last.size + size, both)
+            # One assignment: a thread that reads sees either the old extent or the new one.
+            self._extents[-1] = Extent(last.first, first + count, last.bytes_before, last.size + size, both)
         self.total_bytes += size
 
-    def at(self, number: int) -> Piece[T] | None:
-        """The piece that holds the frame ``number``, or else the next piece; None if there is neither."""
-        index = bisect_right(self._pieces, number, key=lambda piece: piece.end)
-        return self._pieces[index] if index < len(self._pieces) else None
+    def at(self, number: int) -> Extent[T] | None:
+        """The extent that holds the frame ``number``, or else the next extent; None if there is neither."""
+        index = self._index(number)
+        return self._extents[index] if index < len(self._extents) else None
 
-    def overlapping(self, low: int, high: int) -> list[Piece[T]]:
-        """The pieces that hold at least one frame of [low, high), in order."""
+    def overlapping(self, low: int, high: int) -> list[Extent[T]]:
+        """The extents that hold at least one frame of [low, high), in order."""
         if low >= high:
             return []
-        pieces = self._pieces
-        begin = bisect_right(pieces, low, key=lambda piece: piece.end)
+        extents = self._extents
+        begin = self._index(low)
         found = []
-        # No slice, because it would copy all pieces behind the range.
-        for piece in map(pieces.__getitem__, range(begin, len(pieces))):
-            if piece.first >= high:
+        # No slice, because it would copy all extents behind the range.
+        for extent in map(extents.__getitem__, range(begin, len(extents))):
+            if extent.first >= high:
                 break
-            if piece.end > piece.first:
-                found.append(piece)
+            if extent.end > extent.first:
+                found.append(extent)
         return found
 
     def bytes_before(self, number: int) -> int:
-        """How many bytes all frames below ``number`` have, including removed ones.
+        """How many bytes all frames below ``number`` have, removed ones included.
 
-        If the frame ``number`` is removed too, this counts up to the oldest frame that is left.
+        If the frame ``number`` itself is removed: all frames below the oldest that is left.
         """
-        pieces = self._pieces
-        index = bisect_right(pieces, number, key=lambda piece: piece.end)
-        if index == len(pieces):
-            # Not total_bytes: another thread may have appended a piece that it already counts.
-            return pieces[index - 1].bytes_before + pieces[index - 1].size if index else self.total_bytes
-        piece = pieces[index]
-        inside = number - piece.first
-        return piece.bytes_before + (int(self._ends_of(piece.item)[inside - 1]) if inside > 0 else 0)
+        extents = self._extents
+        index = self._index(number)
+        if index == len(extents):
+            # Not total_bytes: another thread may have appended an extent that it already counts.
+            return extents[index - 1].bytes_before + extents[index - 1].size if index else self.total_bytes
+        extent = extents[index]
+        inside = number - extent.first
+        return extent.bytes_before + (int(self._ends_of(extent.item)[inside - 1]) if inside > 0 else 0)
 
     def number_within(self, max_bytes: int, high: int) -> int:
         """The largest number up to ``high`` for which :meth:`bytes_before` is at most ``max_bytes``.
 
         If even the oldest frame is beyond that, its number is returned.
         """
-        pieces = self._pieces
-        index = bisect_right(pieces, max_bytes, key=lambda piece: piece.bytes_before) - 1
+        extents = self._extents
+        index = bisect_right(extents, max_bytes, key=lambda extent: extent.bytes_before) - 1
         if index < 0:
-            return min(pieces[0].first, high) if pieces else high
-        piece = pieces[index]
-        if piece.first >= high or (index == len(pieces) - 1 and piece.bytes_before + piece.size <= max_bytes):
+            return min(extents[0].first, high) if extents else high
+        extent = extents[index]
+        last = index == len(extents) - 1
+        if extent.first >= high or (last and extent.bytes_before + extent.size <= max_bytes):
             return high
-        ends = self._ends_of(piece.item)
-        return min(piece.first + bisect_right(ends, max_bytes - piece.bytes_before), high)
+        ends = self._ends_of(extent.item)
+        return min(extent.first + bisect_right(ends, max_bytes - extent.bytes_before), high)
 
     def remove(self, number: int) -> None:
-        """Remove the piece that holds the frame ``number``."""
-        del self._pieces[bisect_right(self._pieces, number, key=lambda piece: piece.end)]
+        """Remove the extent that holds the frame ``number``."""
+        del self._extents[self._index(number)]
+
+    def _index(self, number: int) -> int:
+        """The index of the extent that holds the frame ``number``, or else of the next extent."""
+        return bisect_right(self._extents, number, key=lambda extent: extent.end)
 
 
 def bytes_between(indexes: Iterable[FrameIndex[T]], low: int, high: int) -> int:
@@ -271,8 +276,8 @@ def bytes_between(indexes: Iterable[FrameIndex[T]], low: int, high: int) -> int:
 def end_within(indexes: Iterable[tuple[FrameIndex[T], int]], low: int, high: int, max_bytes: int) -> int:
     """The largest end up to ``high`` for which the frames [low, end) have at most ``max_bytes``.
 
-    It is at least ``low``. ``indexes`` are all that hold frames of [low, high), in order. Each comes with the
-    number after its last frame, even if that frame is removed.
+    It is at least ``low``. ``indexes`` hold the frames of [low, high), in order; each comes with its end, the
+    number after its last frame. The index does not know its end if its last frame was removed.
     """
     best = low
     for index, end in indexes:

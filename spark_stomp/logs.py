@@ -29,9 +29,9 @@ _PACKAGE = "spark_stomp"
 _ABOUT: ContextVar[dict[str, str]] = ContextVar("about", default={})  # noqa: B039 - never changed in place
 
 
-def get_log(name: str) -> Log:
+def get_log(name: str) -> ContextLog:
     """The log of the module ``name``. Its lines begin with the names that :func:`about` sets."""
-    return Log(logging.getLogger(name), {})
+    return ContextLog(logging.getLogger(name), {})
 
 
 def about(**names: str) -> None:
@@ -75,7 +75,7 @@ def set_level(level: str) -> None:
     logging.getLogger(_PACKAGE).setLevel(level.upper())
 
 
-class Log(_Adapter):
+class ContextLog(_Adapter):
     """A logger whose lines begin with the names that :func:`about` has set in the thread.
 
     The lines are printable, and each event is one line, whichever handler shows them.
@@ -108,7 +108,7 @@ class _Stderr(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(_Lines())
+        self.setFormatter(_LineFormatter())
 
     def emit(self, record: logging.LogRecord) -> None:
         if _is_set_up():
@@ -121,7 +121,7 @@ class _Stderr(logging.Handler):
             self.handleError(record)
 
 
-class _Lines(logging.Formatter):
+class _LineFormatter(logging.Formatter):
     """Formats time (UTC), level and message as one line. The traceback of a bug follows, indented."""
 
     def format(self, record: logging.LogRecord) -> str:

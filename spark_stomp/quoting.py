@@ -2,8 +2,8 @@
 
 Foreign text comes from a broker, or from the author of a message, a row or a file. It must not forge lines of
 a log, control a terminal or fill a disk. So all texts of this package pass through :func:`line`, in three
-places: ``Log`` of :mod:`spark_stomp.logs`, ``StompError`` and ``said`` of the command line. A quotation in a
-sentence is cut with :func:`shown` or :func:`quoted`, so that the rest of the sentence stays visible.
+places: :mod:`spark_stomp.logs`, ``StompError`` and ``said`` of the command line. A quotation in a sentence is
+cut with :func:`shown` or :func:`quoted`, so that the rest of the sentence stays visible.
 """
 
 from __future__ import annotations

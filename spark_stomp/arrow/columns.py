@@ -103,12 +103,12 @@ def unescape(strings: pa.Array) -> pa.Array:
     """
     text, offsets = text_of(strings)
     dropped = text == _BACKSLASH
-    marks = np.flatnonzero(dropped)
-    if not marks.size:
+    backslashes = np.flatnonzero(dropped)
+    if not backslashes.size:
         return strings
-    starts = _escape_starts(marks)
-    if len(starts) < len(marks):
-        dropped[marks] = False
+    starts = _escape_starts(backslashes)
+    if len(starts) < len(backslashes):
+        dropped[backslashes] = False
         dropped[starts] = True
     kept = text[~dropped]
     escaped = starts - np.arange(len(starts))
@@ -131,14 +131,14 @@ def _counts_before(flags: Flags, positions: Positions) -> Positions:
     return counts
 
 
-def _escape_starts(marks: Ints) -> Ints:
+def _escape_starts(backslashes: Ints) -> Ints:
     """The backslashes that begin an escape: of adjacent ones the first, the third and so on."""
-    adjacent = np.diff(marks) == 1
+    adjacent = np.diff(backslashes) == 1
     if not adjacent.any():
-        return marks
+        return backslashes
     begins_run = np.concatenate(([True], ~adjacent))
-    run_starts = np.maximum.accumulate(np.where(begins_run, marks, 0))
-    starts: Ints = marks[(marks - run_starts) % 2 == 0]
+    run_starts = np.maximum.accumulate(np.where(begins_run, backslashes, 0))
+    starts: Ints = backslashes[(backslashes - run_starts) % 2 == 0]
     return starts
 
 

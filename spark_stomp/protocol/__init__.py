@@ -32,6 +32,6 @@ from spark_stomp.protocol.session import (
     ReceiptReceived,
     ReceiptsReceived,
     ServerEvent,
-    State,
+    SessionState,
     foreign_message,
 )

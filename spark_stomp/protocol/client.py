@@ -46,11 +46,11 @@ from spark_stomp.protocol.session import (
     ReceiptReceived,
     ReceiptsReceived,
     Session,
-    State,
+    SessionState,
 )
 from spark_stomp.quoting import quoted, whole_number
 
-_LISTENING: Final = frozenset({State.CONNECTED, State.DISCONNECTING})
+_LISTENING: Final = frozenset({SessionState.CONNECTED, SessionState.DISCONNECTING})
 
 
 class ClientConnection(Session[Event]):
@@ -207,7 +207,7 @@ class ClientConnection(Session[Event]):
         return whole_number(receipt[len(prefix) :])
 
     def _read_error(self, frame: Frame) -> Event:
-        connecting = self.state is State.CONNECTING
+        connecting = self.state is SessionState.CONNECTING
         self._machine.remote("ERROR")
         event = ErrorReceived(frame)
         if connecting:

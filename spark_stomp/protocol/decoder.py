@@ -146,7 +146,7 @@ class ReceiveBuffer:
         self.start = self._waiting = 0
 
 
-class Head(NamedTuple):
+class FrameHead(NamedTuple):
     """The head of a frame that is still in the buffer. Offsets are relative to the buffer's start."""
 
     command: str
@@ -178,7 +178,7 @@ class FrameReader:
         self._limits = Limits() if limits is None else limits
         self._error: RemoteProtocolError | None = None
         self._command: str | None = None  # of a frame whose head is not complete
-        self._head: Head | None = None  # of a frame whose body is not complete
+        self._head: FrameHead | None = None  # of a frame whose body is not complete
         # Offsets are relative to the buffer's start.
         self._lines = 0  # where the header lines begin
         self._searched = 0  # what is waited for does not end before this; 0: no frame has begun
@@ -227,7 +227,7 @@ class FrameReader:
         self._forget_progress()
         self._buffer.consume(count)
 
-    def _take_frame(self, head: Head) -> Frame:
+    def _take_frame(self, head: FrameHead) -> Frame:
         """Remove the frame from the buffer and return it."""
         body = self._buffer.peek(head.body, head.size - 1)
         self._consume(head.size)
@@ -254,7 +254,7 @@ class FrameReader:
             self._forget_progress()
         return True
 
-    def _read(self) -> Head | Literal[Signal.HEARTBEAT] | None:
+    def _read(self) -> FrameHead | Literal[Signal.HEARTBEAT] | None:
         """The head of the next frame, HEARTBEAT for EOLs between frames, or None if more data is needed.
 
         EOLs are consumed. A frame stays in the buffer until ``_consume``. Raises RemoteProtocolError.
@@ -283,7 +283,7 @@ class FrameReader:
             if first or not grammar.lenient:
                 return self._read_command()
             # RabbitMQ, stomp-php and stompman ignore NULs between frames, so lenient peers may send them.
-            self._consume(_run_end(_NULS, data, start) - start)
+            self._consume(_match_end(_NULS, data, start) - start)
         return None
 
     def _end_of_eols(self) -> int:
@@ -293,8 +293,8 @@ class FrameReader:
         """
         data, start = self._buffer.data, self._buffer.start
         if not (self._grammar.crlf or self._grammar.lenient):
-            return _run_end(_LFS, data, start)
-        end = _run_end(_CRS_AND_LFS, data, start)
+            return _match_end(_LFS, data, start)
+        end = _match_end(_CRS_AND_LFS, data, start)
         lone = _LONE_CR.search(data, start, end)
         return end if lone is None else lone.start()
 
@@ -336,7 +336,7 @@ class FrameReader:
 
     # -- the other lines of the head
 
-    def _read_head(self) -> Head | None:
+    def _read_head(self) -> FrameHead | None:
         """The complete head of the frame whose command was read; None if more data is needed."""
         assert self._command is not None
         data, start = self._buffer.data, self._buffer.start
@@ -358,7 +358,7 @@ class FrameReader:
         """Whether a head with a NUL is read to its end."""
         return False
 
-    def _judge(self, command: str, lines: bytes) -> Head:
+    def _judge(self, command: str, lines: bytes) -> FrameHead:
         """The head with these header lines, which have LFs between them. ``_searched`` is its end.
 
         Raises RemoteProtocolError.
@@ -371,18 +371,20 @@ class FrameReader:
         if len(lines) > longest and max(map(len, lines.split(b"\n"))) > longest:
             raise LimitExceeded(f"a header line of more than {longest} bytes")
         headers = parse_headers(lines, command, self._grammar)
-        head = Head(command, headers, self._searched, content_length(headers, command, self._grammar, limits))
+        head = FrameHead(
+            command, headers, self._searched, content_length(headers, command, self._grammar, limits)
+        )
         if head.size > limits.max_frame:
             raise self._frame_too_large()
         return head
 
     # -- the body
 
-    def _read_body(self, head: Head) -> Head | None:
+    def _read_body(self, head: FrameHead) -> FrameHead | None:
         data, start, length = self._buffer.data, self._buffer.start, head.length
         if length is None:
             end = self._find_nul(head)
-            return None if end is None else Head(head.command, head.headers, head.body, end, head.error)
+            return None if end is None else FrameHead(head.command, head.headers, head.body, end, head.error)
         end = start + head.body + length
         if end >= len(data):
             self._wanted = end + 1 - start
@@ -393,7 +395,7 @@ class FrameReader:
             )
         return head
 
-    def _find_nul(self, head: Head) -> int | None:
+    def _find_nul(self, head: FrameHead) -> int | None:
         """The length of a body without content-length; None if its NUL has not arrived."""
         data, limits = self._buffer.data, self._limits
         body = self._buffer.start + head.body
@@ -427,7 +429,7 @@ class FrameDecoder(FrameReader):
     def next_event(self) -> Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
         """The next frame; HEARTBEAT for EOLs between frames; NEED_DATA if nothing is complete.
 
-        A run of EOLs is one HEARTBEAT, or a few if it arrived in pieces.
+        Adjacent EOLs are one HEARTBEAT, or a few if they arrived in pieces.
 
         Raises:
             RemoteProtocolError: the bytes are not a frame, or exceed a limit. Raised after all frames before
@@ -446,7 +448,7 @@ class FrameDecoder(FrameReader):
         except RemoteProtocolError as error:
             self._fail(error)
             raise
-        return self._take_frame(event) if isinstance(event, Head) else event
+        return self._take_frame(event) if isinstance(event, FrameHead) else event
 
 
 def frames_in(data: bytes, version: str, limits: Limits | None = None) -> Iterator[Frame]:
@@ -462,7 +464,7 @@ def nul_error() -> FrameSyntaxError:
     return FrameSyntaxError("a NUL comes before the blank line that ends the headers")
 
 
-def _run_end(run: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int:
-    """The end of what ``run`` matches at ``start``; ``start`` if it matches nothing."""
-    match = run.match(data, start)
+def _match_end(pattern: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int:
+    """The end of what ``pattern`` matches at ``start``; ``start`` if it matches nothing."""
+    match = pattern.match(data, start)
     return start if match is None else match.end()

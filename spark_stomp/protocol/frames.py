@@ -218,8 +218,8 @@ def escape(text: str, version: str) -> str:
     """
     escapes = grammar_of(version).escapes
     # The backslash comes first in the tables, so that no escape is escaped again.
-    for plain, wire in escapes.items():
-        text = text.replace(plain, wire)
+    for character, wire in escapes.items():
+        text = text.replace(character, wire)
     return text
 
 
@@ -277,7 +277,7 @@ def parse_headers(lines: bytes, command: str, grammar: Grammar) -> HeaderPairs:
 
     Raises FrameSyntaxError with the number of the line. It does not quote the line, which may be secret.
     """
-    headers = _plain_headers(lines, command, grammar) if lines else ()
+    headers = _headers_together(lines, command, grammar) if lines else ()
     if headers is not None:
         return headers
     numbered = enumerate(lines.split(b"\n"), start=1)
@@ -286,7 +286,7 @@ def parse_headers(lines: bytes, command: str, grammar: Grammar) -> HeaderPairs:
     )
 
 
-def _plain_headers(lines: bytes, command: str, grammar: Grammar) -> HeaderPairs | None:
+def _headers_together(lines: bytes, command: str, grammar: Grammar) -> HeaderPairs | None:
     """The headers in the lines, all together; None if a line needs :func:`parse_header`."""
     if grammar.lenient or (b"\\" in lines and command not in grammar.raw):
         return None

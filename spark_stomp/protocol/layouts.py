@@ -1,34 +1,24 @@
 """Finds many MESSAGE frames at once, by the layouts of their headers.
 
-Goals
-    Find frames at less than a microsecond each on one core. Measured: 0.77 us with 10 headers and a body of
-    235 bytes, 20 times as fast as stomp.py's parser (tests/benchmarks/RESULTS.md, November 2026).
+A layout is the list of a frame's header names, in order. A broker sends the headers of one subscription in
+one order, so a frame nearly always has the layout of the frame before it. Each layout in use becomes one
+regular expression. There are two ways to find uniform frames, which are consecutive frames of one layout:
 
-Plan
-    A layout is the list of a frame's header names, in order. A broker sends the headers of one subscription
-    in one order, so a frame nearly always has the layout of the frame before it. Each layout in use becomes
-    one regular expression. It recognises a head several times faster than a search for every name.
+- A sweep splits the bytes at each NUL that a head follows. It is one regular expression, without a step in
+  Python for each frame. To a sweep a body ends at its first NUL, so it stops at a frame whose content-length
+  says otherwise.
+- A walk matches one head after another and jumps over each body. It also finds bodies that contain NULs, and
+  it is faster if bodies are long.
 
-    A run is a sequence of frames of one layout. There are two ways to find one:
+Invariants:
 
-    - A sweep splits the bytes at each NUL that a head follows. It is one regular expression, without a step
-      in Python for each frame. To a sweep a body ends at its first NUL, so it stops at a frame whose
-      content-length says otherwise.
-    - A walk matches one head after another and jumps over each body. It also finds bodies that contain NULs,
-      and it is faster if bodies are long.
+- A layout is learned only from a frame that the exact path has accepted.
+- Each frame that is found has a head of the layout, and a NUL after its body. Nothing else is known of it:
+  the scanner checks the heads, and takes only the frames before the first head that is not valid.
+- A peer cannot make the caches grow without bound, nor have expressions compiled for every frame.
 
-Invariants
-    - A layout is learned only from a frame that the exact reader has accepted.
-    - Each frame of a run has a head of the layout, and a NUL after its body. Nothing else is known of it: the
-      scanner checks the heads of a run, and takes only the frames before the first head that is not plain.
-    - A peer cannot make the caches grow without bound, nor have expressions compiled for every frame.
-
-Tried and left, in November 2026
-    - Match whole frames instead of the boundaries between them: 9 % slower.
-    - Try a run of each layout at each frame: 18 us a frame if two layouts alternate. With a look at one head
-      first it is 10 us.
-    - Use layouts in the decoder too: it is faster than stomp.py's parser without them.
-    - At most 64 names in a layout: with 80 headers, one header cost 2.6 times what it costs with 10.
+A frame with 10 headers and a body of 235 bytes takes 0.77 us (tests/benchmarks/RESULTS.md, November 2026).
+Tried and left: matching whole frames instead of the boundaries between them, 9 % slower.
 """
 
 from __future__ import annotations
@@ -57,13 +47,13 @@ COMPILE_EVERY: Final = 256
 in November 2026), so it adds at most 10 us to each of these frames."""
 ANY_NUMBER: Final = "*+" if sys.version_info >= (3, 11) else "*"
 """The quantifier for any number of times. From Python 3.11 on it is possessive: it never backtracks."""
-_PLAIN_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
+_UNESCAPED_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
 """Printable ASCII without a colon or a backslash: no version escapes any of it."""
 
-FIRST_RUN: Final = 16
-"""Frames of the first run. A judgement, not measured: the length doubles from there."""
-LONGEST_RUN: Final = 512
-"""Frames of the longest run. A judgement, not measured: if a frame has 256 bytes or more, ``SWEEP_SIZE``
+FIRST_COUNT: Final = 16
+"""Frames to find at first. A judgement, not measured: the number doubles from there."""
+MOST_FRAMES: Final = 512
+"""Frames to find at most. A judgement, not measured: if a frame has 256 bytes or more, ``SWEEP_SIZE``
 bounds a sweep first."""
 SWEEP_SIZE: Final = 128 << 10
 """Bytes of the longest sweep. They should still be in the processor's cache when their heads are checked. A
@@ -74,12 +64,12 @@ SMALL: Final = 1024
 """Bytes of a frame up to which a sweep is tried. A sweep is faster for small frames, a walk for large ones. A
 judgement: the size at which both take equal time was not measured."""
 WALKS: Final = 16
-"""Runs that are walked without a sweep, after a sweep found nothing and a walk then found frames: their
+"""Walks without a sweep, after a sweep found nothing and a walk then found frames: their
 bodies contain NULs. A judgement. With it, frames with a NUL in the body took 6 % longer than others (measured
 in November 2026)."""
 
 
-class RunLayout(NamedTuple):
+class Layout(NamedTuple):
     """A layout and the expressions that find its frames.
 
     ``length_at``, ``ack_at``, ``id_at``, ``time_at`` and ``subscription_at`` are numbers of groups in
@@ -109,8 +99,8 @@ class LayoutCache:
     frames of unknown layout.
     """
 
-    def __init__(self, compile_layout: Callable[[tuple[str, ...]], RunLayout]) -> None:
-        self.known: list[RunLayout] = []
+    def __init__(self, compile_layout: Callable[[tuple[str, ...]], Layout]) -> None:
+        self.known: list[Layout] = []
         self._compile = compile_layout
         self._candidates: set[tuple[str, ...]] = set()
         self._credit = 0
@@ -138,7 +128,7 @@ class LayoutCache:
             if len(self._candidates) >= MAX_CANDIDATES:
                 self._candidates.clear()
             self._candidates.add(names)
-        elif all(map(_PLAIN_NAME.fullmatch, names)):
+        elif all(map(_UNESCAPED_NAME.fullmatch, names)):
             self._enter(names)
 
     def _enter(self, names: tuple[str, ...]) -> None:
@@ -151,7 +141,7 @@ class LayoutCache:
         self.known.insert(0, self._compile(names))
 
 
-class Run(NamedTuple):
+class UniformFrames(NamedTuple):
     """Consecutive frames of one layout, one column for each collected value.
 
     ``heads`` include the EOLs before them. ``ends`` are offsets in the buffer's data, just after each NUL.
@@ -167,7 +157,7 @@ class Run(NamedTuple):
     subscriptions: Sequence[bytes] = ()
 
 
-def compile_run(names: tuple[str, ...], collected: RawNames) -> RunLayout:
+def compile_layout(names: tuple[str, ...], collected: RawNames) -> Layout:
     """Compile the layout of MESSAGE frames with these header names.
 
     The expression accepts any value without LF, so the heads that it finds must still be checked for NUL, CR,
@@ -175,7 +165,7 @@ def compile_run(names: tuple[str, ...], collected: RawNames) -> RunLayout:
     is repeated, its first line counts.
 
     Args:
-        names: plain names (``_PLAIN_NAME``), which are the same on the wire.
+        names: names without escapes (``_UNESCAPED_NAME``), which are the same on the wire.
         collected: the headers whose values are wanted.
     """
 
@@ -196,59 +186,59 @@ def compile_run(names: tuple[str, ...], collected: RawNames) -> RunLayout:
     boundary = rb"\0(?:(%b)|(?s:.*))" % head
     group = {at: number for number, at in enumerate(captured, start=1)}
     numbers = (None if at is None else group[at] for at in wanted)
-    return RunLayout(names, re.compile(head), re.compile(boundary), *numbers)
+    return Layout(names, re.compile(head), re.compile(boundary), *numbers)
 
 
-class RunFinder:
-    """Finds runs of frames, and adapts how many frames the next run may have.
+class UniformFinder:
+    """Finds uniform frames, and adapts how many it looks for.
 
-    That number doubles while the scanner uses all frames of a run. If the scanner stops at a head that is not
-    plain, the next run is only one frame longer than what was used, so that few are found in vain.
+    That number doubles while the scanner uses all frames that were found. If the scanner stops at a head that
+    is not valid, it is only one more than what was used, so that few are found in vain.
     """
 
     def __init__(self) -> None:
-        self._length = FIRST_RUN  # frames in the next run
-        self._size = SMALL  # mean bytes of a frame of the last run
+        self._length = FIRST_COUNT  # frames to find next
+        self._size = SMALL  # mean bytes of the frames that were found last
         self._numbers = Numbers()
-        self._walks = 0  # runs to be walked before the next sweep
+        self._walks = 0  # walks before the next sweep
 
-    def find(self, layout: RunLayout, data: bytes, start: int, largest: int) -> Run:
-        """The next run from ``start`` on, which may be empty. Its frames have at most ``largest`` bytes."""
+    def find(self, layout: Layout, data: bytes, start: int, largest: int) -> UniformFrames:
+        """The next uniform frames from ``start`` on, maybe none. Each has at most ``largest`` bytes."""
         after_nul = start > 0 and not data[start - 1]
         swept = after_nul and self._size <= SMALL and not self._walks
         if swept:
             reach = min(self._length * self._size, SWEEP_SIZE, largest)
-            run = sweep(layout, data, start, start + reach, self._numbers)
-            if run.heads:
-                return run
+            found = sweep(layout, data, start, start + reach, self._numbers)
+            if found.heads:
+                return found
         # A sweep begins at the NUL before a frame. The first frame received may have none: only that frame is
         # walked then, because the next one has a NUL before it.
-        run = walk(layout, data, start, self._length if after_nul else 1, largest)
-        if run.heads:
+        found = walk(layout, data, start, self._length if after_nul else 1, largest)
+        if found.heads:
             self._walks = WALKS if swept else max(0, self._walks - 1)
-        return run
+        return found
 
-    def learn(self, run: Run, start: int, plain: int) -> None:
-        """Adapt to ``run``, which began at ``start``, and of which the first ``plain`` frames were used."""
-        found = len(run.heads)
-        if found:
-            self._size = (run.ends[-1] - start) // found
-        if plain < found:
-            self._length = plain + 1
-        elif 2 * found >= self._length:
-            self._length = min(2 * self._length, LONGEST_RUN)
+    def learn(self, found: UniformFrames, start: int, used: int) -> None:
+        """Adapt to the frames ``found`` from ``start`` on, of which the first ``used`` were used."""
+        count = len(found.heads)
+        if count:
+            self._size = (found.ends[-1] - start) // count
+        if used < count:
+            self._length = used + 1
+        elif 2 * count >= self._length:
+            self._length = min(2 * self._length, MOST_FRAMES)
 
 
-def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Numbers) -> Run:
+def sweep(layout: Layout, data: bytes, start: int, stop: int, numbers: Numbers) -> UniformFrames:
     """The complete frames from ``start`` to ``stop``, up to the first whose body contains a NUL.
 
     A NUL must precede ``start``.
     """
     # From the NUL before ``start`` up to the last NUL, because no complete frame follows that one.
-    stretch = memoryview(data)[start - 1 : data.rfind(b"\0", start - 1, stop)]
+    searched = memoryview(data)[start - 1 : data.rfind(b"\0", start - 1, stop)]
     # The first element precedes the first match, and is empty. Then come the groups and the body of each
     # match.
-    found: list[bytes] = layout.boundary.split(stretch)
+    found: list[bytes] = layout.boundary.split(searched)
     width = layout.boundary.groups + 1
     if found[-width:][0] is None:
         del found[-width:]
@@ -259,8 +249,9 @@ def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Number
         del heads[agreed:], sizes[agreed:]
     ends = list(accumulate(map(add, map(len, heads), sizes), initial=start))
     del ends[0]
-    at_groups = (layout.ack_at, layout.id_at, layout.time_at, layout.subscription_at)
-    return Run(heads, ends, *([] if at is None else found[at + 1 :: width][: len(ends)] for at in at_groups))
+    groups = (layout.ack_at, layout.id_at, layout.time_at, layout.subscription_at)
+    columns = ([] if at is None else found[at + 1 :: width][: len(ends)] for at in groups)
+    return UniformFrames(heads, ends, *columns)
 
 
 class Numbers(dict[bytes, int]):
@@ -280,7 +271,7 @@ def _agreed(expected: list[int], sizes: list[int]) -> int:
     return next(position for position, size in enumerate(sizes) if size != expected[position])
 
 
-def walk(layout: RunLayout, data: bytes, start: int, longest: int, largest: int) -> Run:
+def walk(layout: Layout, data: bytes, start: int, longest: int, largest: int) -> UniformFrames:
     """Up to ``longest`` complete frames from ``start`` on, each of at most ``largest`` bytes.
 
     Unlike a sweep it finds bodies that contain NULs.
@@ -302,4 +293,4 @@ def walk(layout: RunLayout, data: bytes, start: int, longest: int, largest: int)
         heads.append(match)
         ends.append(position)
     values = ([] if at is None else [match[at] for match in heads] for at in columns)
-    return Run([match[0] for match in heads], ends, *values)
+    return UniformFrames([match[0] for match in heads], ends, *values)

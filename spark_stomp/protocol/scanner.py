@@ -28,15 +28,15 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from spark_stomp.errors import RemoteProtocolError
-from spark_stomp.protocol.decoder import FrameDecoder, FrameReader, Head, nul_error
+from spark_stomp.protocol.decoder import FrameDecoder, FrameHead, FrameReader, nul_error
 from spark_stomp.protocol.encoder import handle_header
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, HeaderPairs, Limits, Signal, escape
 from spark_stomp.protocol.layouts import (
     SUBSCRIPTION,
+    Layout,
     LayoutCache,
-    RunFinder,
-    RunLayout,
-    compile_run,
+    UniformFinder,
+    compile_layout,
 )
 from spark_stomp.protocol.raw import (
     MalformedMessage,
@@ -159,7 +159,7 @@ class FrameScanner(FrameReader):
         self._subscriptions: frozenset[str] = frozenset()
         self._raw_subscriptions: set[bytes] = set()
         self._layouts: LayoutCache = LayoutCache(self._compile)
-        self._runs = RunFinder()
+        self._finder = UniformFinder()
         self.collect(id_header=id_header)
 
     def collect(
@@ -198,7 +198,7 @@ class FrameScanner(FrameReader):
 
         A block has all MESSAGE frames up to the next frame of another kind, or to the end of one read. Other
         frames are returned decoded, and malformed messages as they came, each between two blocks. HEARTBEAT
-        is a run of EOLs outside a block; EOLs in a block, or directly after it, are not reported.
+        means EOLs outside a block; EOLs in a block, or directly after it, are not reported.
 
         Raises:
             RemoteProtocolError: whenever FrameDecoder would raise it, after everything before it was
@@ -213,18 +213,18 @@ class FrameScanner(FrameReader):
         if builder.ends:
             return builder.block()
         self._raise_error()
-        if not isinstance(event, Head):
+        if not isinstance(event, FrameHead):
             return event
         return self._take_frame(event) if event.error is None else self._take_malformed(event, event.error)
 
-    def _fill_block(self, builder: _BlockBuilder) -> Head | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
+    def _fill_block(self, builder: _BlockBuilder) -> FrameHead | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
         """Collect MESSAGE frames until something else follows. Remembers an error, and does not raise it.
 
         Returns what follows: the head of a frame, which may be malformed, or a signal.
         """
         while not builder.ends or builder.source is self._buffer.data:
             if not self._searched:
-                self._scan_runs(builder)
+                self._scan_uniform(builder)
             try:
                 event = self._read()
             except RemoteProtocolError as error:
@@ -257,7 +257,7 @@ class FrameScanner(FrameReader):
 
     # -- the exact path
 
-    def _take_message(self, message: Head, builder: _BlockBuilder) -> None:
+    def _take_message(self, message: FrameHead, builder: _BlockBuilder) -> None:
         buffer, grammar = self._buffer, self._grammar
         head = buffer.peek(0, message.body)
         builder.extend(buffer.data, buffer.start, [buffer.start + message.size])
@@ -277,7 +277,7 @@ class FrameScanner(FrameReader):
     def _reads_on(self, command: str) -> bool:
         return self._tolerant and command == "MESSAGE"
 
-    def _judge(self, command: str, lines: bytes) -> Head:
+    def _judge(self, command: str, lines: bytes) -> FrameHead:
         """The head. If the scanner is tolerant, it may be malformed, but the end of its frame is certain."""
         size, limits = self._searched, self._limits
         try:
@@ -288,12 +288,12 @@ class FrameScanner(FrameReader):
             if not self._reads_on(command):
                 raise
             length = length_of_malformed(self._buffer.peek(0, size), self._grammar, error)
-            head = Head(command, (), size, length, error)
+            head = FrameHead(command, (), size, length, error)
             if head.size > limits.max_frame or (length or 0) > limits.max_body:
                 raise
             return head
 
-    def _take_malformed(self, head: Head, error: RemoteProtocolError) -> MalformedMessage | Frame:
+    def _take_malformed(self, head: FrameHead, error: RemoteProtocolError) -> MalformedMessage | Frame:
         """Remove and return the refused frame; if its subscription is foreign, its readable parts."""
         data = self._buffer.peek(0, head.size)
         self._consume(head.size)
@@ -304,15 +304,15 @@ class FrameScanner(FrameReader):
 
     # -- the fast path
 
-    def _scan_runs(self, builder: _BlockBuilder) -> None:
-        """Collect frames until the next one is not a plain frame of a known layout."""
+    def _scan_uniform(self, builder: _BlockBuilder) -> None:
+        """Collect frames until the next one has an unknown layout or a head that is not valid."""
         found = True
         while found:
-            found = any(self._scan_run(rank, builder) for rank in range(len(self._layouts.known)))
+            found = any(self._scan_layout(rank, builder) for rank in range(len(self._layouts.known)))
         self._scan_head()
 
     def _scan_head(self) -> None:
-        """Read the next head if it is plain and of a known layout, but its body is not complete.
+        """Read the next head if it is valid and of a known layout, but its body is not complete.
 
         Without this, the head would be searched again after each read of the socket.
         """
@@ -325,46 +325,46 @@ class FrameScanner(FrameReader):
                 size = len(head) + (length or 0)
                 at = layout.subscription_at
                 ours = at is None or self._count_ours([match[at]])
-                if ours and self._count_plain([head]) and size < min(limits.max_frame, limits.max_body):
+                if ours and self._count_valid([head]) and size < min(limits.max_frame, limits.max_body):
                     self._buffer.start = match.end() - len(head)
-                    self._head = Head("MESSAGE", (), len(head), length)
+                    self._head = FrameHead("MESSAGE", (), len(head), length)
                     self._searched = len(head)
                 return
 
-    def _scan_run(self, rank: int, builder: _BlockBuilder) -> bool:
-        """Collect a run of the layout at ``rank``; False if no plain frame of that layout comes next."""
+    def _scan_layout(self, rank: int, builder: _BlockBuilder) -> bool:
+        """Collect frames of the layout at ``rank``; False if no valid one comes next."""
         data, start = self._buffer.data, self._buffer.start
         layout = self._layouts.known[rank]
         if not isinstance(data, bytes) or layout.head.match(data, start) is None:
-            # Matching one head first costs far less than a run that finds nothing. If two layouts alternate,
+            # Matching one head first costs far less than looking for many in vain. If two layouts alternate,
             # a frame takes 10 us, and took 18 us without this (November 2026).
             return False
-        run = self._runs.find(layout, data, start, min(self._limits.max_frame, self._limits.max_body))
-        count = self._count_plain(run.heads)
+        found = self._finder.find(layout, data, start, min(self._limits.max_frame, self._limits.max_body))
+        count = self._count_valid(found.heads)
         if layout.subscription_at is not None:
-            count = min(count, self._count_ours(run.subscriptions))
-        self._runs.learn(run, start, count)
+            count = min(count, self._count_ours(found.subscriptions))
+        self._finder.learn(found, start, count)
         if not count:
             return False
-        builder.extend(data, start, run.ends[:count])
-        builder.acks += [b""] * count if layout.ack_at is None else run.acks[:count]
-        builder.ids += [None] * count if layout.id_at is None else run.ids[:count]
+        builder.extend(data, start, found.ends[:count])
+        builder.acks += [b""] * count if layout.ack_at is None else found.acks[:count]
+        builder.ids += [None] * count if layout.id_at is None else found.ids[:count]
         if self._collected.time is not None:
-            builder.times += [None] * count if layout.time_at is None else run.times[:count]
+            builder.times += [None] * count if layout.time_at is None else found.times[:count]
         none = layout.subscription_at is None
-        builder.subscriptions += [None] * count if none else run.subscriptions[:count]
-        builder.heads += run.heads[:count]
-        self._buffer.start = run.ends[count - 1]
+        builder.subscriptions += [None] * count if none else found.subscriptions[:count]
+        builder.heads += found.heads[:count]
+        self._buffer.start = found.ends[count - 1]
         self._layouts.used(rank)
         return True
 
-    def _count_plain(self, heads: Sequence[bytes]) -> int:
-        """How many heads precede the first that is not plain. They are checked together first."""
+    def _count_valid(self, heads: Sequence[bytes]) -> int:
+        """How many heads precede the first that is not valid. They are checked together first."""
         longest, together = self._limits.max_header_line, b"".join(heads)
-        if self._is_plain(together) and (len(together) <= longest or max(map(len, heads)) <= longest):
+        if self._is_valid(together) and (len(together) <= longest or max(map(len, heads)) <= longest):
             return len(heads)
         return next(
-            count for count, head in enumerate(heads) if len(head) > longest or not self._is_plain(head)
+            count for count, head in enumerate(heads) if len(head) > longest or not self._is_valid(head)
         )
 
     def _count_ours(self, subscriptions: Sequence[bytes]) -> int:
@@ -374,7 +374,7 @@ class FrameScanner(FrameReader):
             return len(subscriptions)
         return next(count for count, name in enumerate(subscriptions) if name not in ours)
 
-    def _is_plain(self, head: bytes) -> bool:
+    def _is_valid(self, head: bytes) -> bool:
         """Whether ``head`` is valid UTF-8 without NUL, CR or an escape that the version does not define."""
         if b"\0" in head or b"\r" in head:
             return False
@@ -397,29 +397,29 @@ class FrameScanner(FrameReader):
             _, *after = head.replace(b"\\\\", b"").split(b"\\")
         return {escaped[:1] for escaped in after} <= self._escaped
 
-    def _compile(self, names: tuple[str, ...]) -> RunLayout:
-        return compile_run(names, self._collected)
+    def _compile(self, names: tuple[str, ...]) -> Layout:
+        return compile_layout(names, self._collected)
 
 
 # --- receipts
 
 
 class ReceiptScanner(FrameDecoder):
-    """A FrameDecoder that returns consecutive plain RECEIPT frames as the list of their numbers.
+    """A FrameDecoder that returns consecutive numbered receipts as the list of their numbers.
 
     A sender that asks for a receipt with each message gets mostly RECEIPT frames, which differ only in a
     number.
 
     Args:
         version: one of ``VERSIONS``.
-        limits: the largest frame to accept. A plain RECEIPT is not checked: it
-            has one header and less than 256 bytes.
+        limits: the largest frame to accept. A numbered receipt is not checked: it has one header and less
+            than 256 bytes.
         prefix: the beginning of the ids of numbered receipts; a decimal number follows it.
     """
 
     def __init__(self, version: str, limits: Limits, prefix: str) -> None:
         head = rb"RECEIPT\nreceipt-id:" + re.escape(prefix.encode())
-        self._match_run = re.compile(rb"(?:%b[0-9]{1,18}\n\n\0\n*)+" % head).match
+        self._match_receipts = re.compile(rb"(?:%b[0-9]{1,18}\n\n\0\n*)+" % head).match
         self._find_numbers = re.compile(rb"%b([0-9]+)\n" % head).findall
         super().__init__(version, limits)
 
@@ -429,7 +429,7 @@ class ReceiptScanner(FrameDecoder):
     ) -> list[int] | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
         """The numbers of the next receipts, any other frame, or a signal.
 
-        HEARTBEAT is a run of EOLs between frames. NEED_DATA means that nothing is complete.
+        HEARTBEAT means EOLs between frames. NEED_DATA means that nothing is complete.
 
         Raises:
             RemoteProtocolError: the bytes are not a frame, or exceed a limit. Raised after all frames before
@@ -440,15 +440,15 @@ class ReceiptScanner(FrameDecoder):
         return self._scan() or super().next_event()
 
     def _scan(self) -> list[int] | None:
-        """The numbers of the next receipts, if these are complete and plain."""
+        """The numbers of the next receipts, if they are numbered and complete; None otherwise."""
         buffer = self._buffer
         if self.begun:
             return None
         if buffer.start == len(buffer.data):
             self._pull()
-        run = self._match_run(buffer.data, buffer.start)
-        if run is None:
+        found = self._match_receipts(buffer.data, buffer.start)
+        if found is None:
             return None
-        numbers = self._find_numbers(run[0])
-        self._consume(len(run[0]))
+        numbers = self._find_numbers(found[0])
+        self._consume(len(found[0]))
         return list(map(int, numbers))

@@ -34,7 +34,7 @@ from spark_stomp.protocol.session import (
     Read,
     ServerEvent,
     Session,
-    State,
+    SessionState,
 )
 
 _IN_ALL: Mapping[str, tuple[str, ...]] = {
@@ -79,7 +79,7 @@ class ServerConnection(Session[ServerEvent]):
 
     def __init__(self, config: ServerConfig) -> None:
         handshake = HandshakeDecoder("1.2", Limits.before_connected(), lenient=LENIENT in config.versions)
-        super().__init__(SERVER_TABLE, handshake, frozenset({State.CONNECTED}))
+        super().__init__(SERVER_TABLE, handshake, frozenset({SessionState.CONNECTED}))
         self._config = config
         self._required: Mapping[str, tuple[str, ...]] = {}
         self._client_heartbeat = NO_HEARTBEAT
@@ -160,10 +160,10 @@ class ServerConnection(Session[ServerEvent]):
         # Frames that the client sends before CONNECT is answered are decoded only after the answer, in the
         # agreed version.
         self._frame_at_fault = None
-        return NEED_DATA if self.state is State.CONNECTING else super()._next_read()
+        return NEED_DATA if self.state is SessionState.CONNECTING else super()._next_read()
 
     def _read_end(self) -> ServerEvent:
-        confirmed = self.state is State.DISCONNECTING
+        confirmed = self.state is SessionState.DISCONNECTING
         self._machine.remote(EOF)
         return Disconnected(confirmed=confirmed)
 

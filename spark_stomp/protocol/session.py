@@ -45,7 +45,7 @@ from spark_stomp.quoting import quoted, shown
 #                         +-------- ERROR, broken protocol -----------------+ -> FAILED
 
 
-class State(enum.Enum):
+class SessionState(enum.Enum):
     """The states of a session, the same for both halves."""
 
     # Every frame looks up a table, and the hash of ``Enum`` is slow Python code.
@@ -60,7 +60,7 @@ class State(enum.Enum):
     FAILED = "failed"
 
 
-OVER: Final = frozenset({State.CLOSED, State.FAILED})
+OVER: Final = frozenset({SessionState.CLOSED, SessionState.FAILED})
 """The states in which nothing more is read."""
 
 BEAT: Final = "heart-beat"
@@ -71,62 +71,67 @@ CLOSE: Final = "close"
 EOF: Final = "end of input"
 """The peer sends nothing more."""
 
-Table: TypeAlias = Mapping[State, Mapping[str, State]]
+Table: TypeAlias = Mapping[SessionState, Mapping[str, SessionState]]
 _REQUESTS: Final = CLIENT_COMMANDS - {"CONNECT", "STOMP", "DISCONNECT"}
 
 CLIENT_TABLE: Final[Table] = {
-    State.IDLE: {"CONNECT": State.CONNECTING, EOF: State.FAILED},
-    State.CONNECTING: {
-        "CONNECTED": State.CONNECTED,
-        "ERROR": State.FAILED,
+    SessionState.IDLE: {"CONNECT": SessionState.CONNECTING, EOF: SessionState.FAILED},
+    SessionState.CONNECTING: {
+        "CONNECTED": SessionState.CONNECTED,
+        "ERROR": SessionState.FAILED,
         # Leniency: an EOL before CONNECTED (some servers greet with one) is read as a heart-beat.
-        BEAT: State.CONNECTING,
-        EOF: State.FAILED,
+        BEAT: SessionState.CONNECTING,
+        EOF: SessionState.FAILED,
     },
-    State.CONNECTED: {
+    SessionState.CONNECTED: {
         # We send no NACK and no transaction: brokers differ in what these mean.
-        **dict.fromkeys(["SEND", "SUBSCRIBE", "UNSUBSCRIBE", "ACK"], State.CONNECTED),
-        **dict.fromkeys(["MESSAGE", "RECEIPT", BEAT], State.CONNECTED),
-        "DISCONNECT": State.DISCONNECTING,
-        "ERROR": State.FAILED,
-        EOF: State.FAILED,
+        **dict.fromkeys(["SEND", "SUBSCRIBE", "UNSUBSCRIBE", "ACK"], SessionState.CONNECTED),
+        **dict.fromkeys(["MESSAGE", "RECEIPT", BEAT], SessionState.CONNECTED),
+        "DISCONNECT": SessionState.DISCONNECTING,
+        "ERROR": SessionState.FAILED,
+        EOF: SessionState.FAILED,
     },
     # Nothing may be sent any more (STOMP 1.2, "DISCONNECT"); what the broker sent before still arrives.
-    State.DISCONNECTING: {
-        **dict.fromkeys(["MESSAGE", "RECEIPT", BEAT], State.DISCONNECTING),
-        DISCONNECT_RECEIPT: State.CLOSED,
-        "ERROR": State.FAILED,
-        EOF: State.CLOSED,
+    SessionState.DISCONNECTING: {
+        **dict.fromkeys(["MESSAGE", "RECEIPT", BEAT], SessionState.DISCONNECTING),
+        DISCONNECT_RECEIPT: SessionState.CLOSED,
+        "ERROR": SessionState.FAILED,
+        EOF: SessionState.CLOSED,
     },
-    State.CLOSED: {},
-    State.FAILED: {},
+    SessionState.CLOSED: {},
+    SessionState.FAILED: {},
 }
 
-_OUR_END: Final = {"ERROR": State.FAILED, CLOSE: State.CLOSED, EOF: State.CLOSED}
+_OUR_END: Final = {"ERROR": SessionState.FAILED, CLOSE: SessionState.CLOSED, EOF: SessionState.CLOSED}
 
 SERVER_TABLE: Final[Table] = {
-    State.IDLE: {**_OUR_END, "CONNECT": State.CONNECTING, "STOMP": State.CONNECTING, BEAT: State.IDLE},
-    State.CONNECTING: {**_OUR_END, "CONNECTED": State.CONNECTED},
-    State.CONNECTED: {
+    SessionState.IDLE: {
         **_OUR_END,
-        **dict.fromkeys([*_REQUESTS, "MESSAGE", "RECEIPT", BEAT], State.CONNECTED),
-        "DISCONNECT": State.DISCONNECTING,
+        "CONNECT": SessionState.CONNECTING,
+        "STOMP": SessionState.CONNECTING,
+        BEAT: SessionState.IDLE,
+    },
+    SessionState.CONNECTING: {**_OUR_END, "CONNECTED": SessionState.CONNECTED},
+    SessionState.CONNECTED: {
+        **_OUR_END,
+        **dict.fromkeys([*_REQUESTS, "MESSAGE", "RECEIPT", BEAT], SessionState.CONNECTED),
+        "DISCONNECT": SessionState.DISCONNECTING,
     },
     # The client may send nothing any more, and gets only the receipt it asked for.
-    State.DISCONNECTING: {**_OUR_END, **dict.fromkeys(["RECEIPT", BEAT], State.DISCONNECTING)},
-    State.CLOSED: {CLOSE: State.CLOSED},
-    State.FAILED: {CLOSE: State.FAILED},
+    SessionState.DISCONNECTING: {**_OUR_END, **dict.fromkeys(["RECEIPT", BEAT], SessionState.DISCONNECTING)},
+    SessionState.CLOSED: {CLOSE: SessionState.CLOSED},
+    SessionState.FAILED: {CLOSE: SessionState.FAILED},
 }
 
 
 class Machine:
     """Holds the state of one session, and changes it as a table allows."""
 
-    def __init__(self, table: Table, state: State = State.IDLE) -> None:
+    def __init__(self, table: Table) -> None:
         self._table = table
-        self._enter(state)
+        self._enter(SessionState.IDLE)
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: SessionState) -> None:
         self.state = state
         self._row = self._table[state]
 
@@ -152,7 +157,7 @@ class Machine:
 
     def fail(self) -> None:
         """Enter ``FAILED``, because the peer broke the protocol."""
-        self._enter(State.FAILED)
+        self._enter(SessionState.FAILED)
 
 
 # --- events
@@ -295,7 +300,7 @@ class Session(Generic[EventT]):
             ``CONNECTED``.
     """
 
-    def __init__(self, table: Table, handshake: HandshakeDecoder, listening: frozenset[State]) -> None:
+    def __init__(self, table: Table, handshake: HandshakeDecoder, listening: frozenset[SessionState]) -> None:
         self._machine = Machine(table)
         self._handshake = handshake
         self._source: _Source = handshake
@@ -308,7 +313,7 @@ class Session(Generic[EventT]):
         self.version: str | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionState:
         """The state of the session."""
         return self._machine.state
 
@@ -395,7 +400,7 @@ class Session(Generic[EventT]):
         """The time by which :meth:`tick` must be called, ``now`` at the earliest; None: no heart-beats."""
         if self._timer is None or self.state not in self._listening:
             return None
-        deadline = self._timer.deadline(sending=self.state is State.CONNECTED)
+        deadline = self._timer.deadline(sending=self.state is SessionState.CONNECTED)
         return None if deadline is None else max(deadline, now)
 
     def tick(self, now: float) -> None:
@@ -417,7 +422,7 @@ class Session(Generic[EventT]):
     def beat(self, now: float) -> None:
         """Queue a heart-beat if one is due, and do not check the peer's."""
         self._now = now
-        if self._timer is not None and self.state is State.CONNECTED and self._timer.beat_due(now):
+        if self._timer is not None and self.state is SessionState.CONNECTED and self._timer.beat_due(now):
             if not self._out:
                 self._out.append(_EOL)
             # Counted from now, and not from when the bytes are taken: otherwise a full socket would keep the

@@ -16,7 +16,7 @@ from spark_stomp.protocol import (
     ClientConnection,
     ServerConfig,
     ServerConnection,
-    State,
+    SessionState,
 )
 from spark_stomp.protocol.session import (
     BEAT,
@@ -28,7 +28,7 @@ from spark_stomp.protocol.session import (
     Machine,
 )
 
-S = State
+S = SessionState
 
 
 # --- the client: what each input is, in calls and bytes
@@ -58,7 +58,7 @@ WIRE: Mapping[str, bytes] = {
 }
 
 
-def client_in(state: State) -> ClientConnection:
+def client_in(state: SessionState) -> ClientConnection:
     connection = ClientConnection(ClientConfig())
     if state is S.IDLE:
         return connection
@@ -118,8 +118,8 @@ CLIENT_LEADS = {
 
 class TestClient:
     @pytest.mark.parametrize("step", LOCAL)
-    @pytest.mark.parametrize("state", State)
-    def test_local(self, state: State, step: str) -> None:
+    @pytest.mark.parametrize("state", SessionState)
+    def test_local(self, state: SessionState, step: str) -> None:
         connection = client_in(state)
         if step in CLIENT_MAY[state]:
             LOCAL[step](connection)
@@ -133,7 +133,7 @@ class TestClient:
 
     @pytest.mark.parametrize("step", WIRE)
     @pytest.mark.parametrize("state", [S.IDLE, S.CONNECTING, S.CONNECTED, S.DISCONNECTING])
-    def test_remote(self, state: State, step: str) -> None:
+    def test_remote(self, state: SessionState, step: str) -> None:
         connection = client_in(state)
         if (state, step) in CLIENT_LEADS:
             assert feed_client(connection, WIRE[step]) == 1
@@ -145,7 +145,7 @@ class TestClient:
 
     @pytest.mark.parametrize("step", WIRE)
     @pytest.mark.parametrize("state", [S.CLOSED, S.FAILED])
-    def test_what_comes_after_the_end_is_not_read(self, state: State, step: str) -> None:
+    def test_what_comes_after_the_end_is_not_read(self, state: SessionState, step: str) -> None:
         connection = client_in(state)
         assert feed_client(connection, WIRE[step]) == 0
         assert connection.state is state
@@ -161,7 +161,7 @@ class TestClient:
             (S.FAILED, S.FAILED, 0),
         ],
     )
-    def test_the_end_of_input(self, state: State, after: State, told: int) -> None:
+    def test_the_end_of_input(self, state: SessionState, after: SessionState, told: int) -> None:
         connection = client_in(state)
         assert feed_client(connection, None) == told
         assert connection.state is after
@@ -219,7 +219,7 @@ SERVER_MAY = {
 }
 
 
-def server_in(state: State) -> ServerConnection:
+def server_in(state: SessionState) -> ServerConnection:
     connection = ServerConnection(ServerConfig())
     if state is not S.IDLE:
         feed_server(connection, SERVER_WIRE["CONNECT"])
@@ -247,7 +247,7 @@ def feed_server(connection: ServerConnection, data: bytes | None) -> int:
     return count
 
 
-def server_reads(state: State, step: str) -> bool:
+def server_reads(state: SessionState, step: str) -> bool:
     """Said by hand: CONNECT comes first and once, DISCONNECT last, heart-beats at any time."""
     first = step in ("CONNECT", "STOMP")
     if step == BEAT:
@@ -257,8 +257,8 @@ def server_reads(state: State, step: str) -> bool:
 
 class TestServer:
     @pytest.mark.parametrize("step", SERVER_LOCAL)
-    @pytest.mark.parametrize("state", State)
-    def test_local(self, state: State, step: str) -> None:
+    @pytest.mark.parametrize("state", SessionState)
+    def test_local(self, state: SessionState, step: str) -> None:
         connection = server_in(state)
         if step in SERVER_MAY[state]:
             SERVER_LOCAL[step](connection)
@@ -272,7 +272,7 @@ class TestServer:
 
     @pytest.mark.parametrize("step", SERVER_WIRE)
     @pytest.mark.parametrize("state", [S.IDLE, S.CONNECTED, S.DISCONNECTING])
-    def test_remote(self, state: State, step: str) -> None:
+    def test_remote(self, state: SessionState, step: str) -> None:
         connection = server_in(state)
         if server_reads(state, step):
             assert feed_server(connection, SERVER_WIRE[step]) == 1
@@ -285,13 +285,13 @@ class TestServer:
 
     @pytest.mark.parametrize("step", SERVER_WIRE)
     @pytest.mark.parametrize("state", [S.CONNECTING, S.CLOSED, S.FAILED])
-    def test_what_is_not_read_now(self, state: State, step: str) -> None:
+    def test_what_is_not_read_now(self, state: SessionState, step: str) -> None:
         connection = server_in(state)
         assert feed_server(connection, SERVER_WIRE[step]) == 0
         assert connection.state is state
 
-    @pytest.mark.parametrize("state", State)
-    def test_the_end_of_input(self, state: State) -> None:
+    @pytest.mark.parametrize("state", SessionState)
+    def test_the_end_of_input(self, state: SessionState) -> None:
         connection = server_in(state)
         over = state in (S.CLOSED, S.FAILED)
         assert feed_server(connection, None) == (not over)
@@ -300,18 +300,20 @@ class TestServer:
 
 class TestTables:
     def test_have_a_row_for_every_state_and_only_known_inputs(self) -> None:
-        assert set(CLIENT_TABLE) == set(State)
-        assert set(SERVER_TABLE) == set(State)
+        assert set(CLIENT_TABLE) == set(SessionState)
+        assert set(SERVER_TABLE) == set(SessionState)
         assert {step for row in CLIENT_TABLE.values() for step in row} == {*LOCAL, *WIRE, EOF}
         assert {step for row in SERVER_TABLE.values() for step in row} == {*SERVER_LOCAL, *SERVER_WIRE, EOF}
 
     @pytest.mark.parametrize("table", [CLIENT_TABLE, SERVER_TABLE])
     def test_a_machine_does_what_its_table_says_and_nothing_else(
-        self, table: Mapping[State, Mapping[str, State]]
+        self, table: Mapping[SessionState, Mapping[str, SessionState]]
     ) -> None:
         for state, row in table.items():
             for step in (*LOCAL, *WIRE, *SERVER_LOCAL, EOF):
-                ours, peers = Machine(table, state), Machine(table, state)
+                ours, peers = Machine(table), Machine(table)
+                ours._enter(state)
+                peers._enter(state)
                 if step in row:
                     ours.local(step)
                     peers.remote(step)

@@ -26,7 +26,7 @@ from spark_stomp.protocol import (
     Limits,
     MessageBlock,
     ReceiptReceived,
-    State,
+    SessionState,
 )
 
 MESSAGE = b"MESSAGE\nsubscription:0\nmessage-id:m1\nack:a1\ndestination:/q\n\nhi\0"
@@ -107,7 +107,7 @@ class TestSending:
         connection = ClientConnection(ClientConfig(host="a\nb"))
         with pytest.raises(FrameEncodeError):
             connection.connect(0.0)
-        assert connection.state is State.IDLE
+        assert connection.state is SessionState.IDLE
 
     def test_subscribe_and_unsubscribe(self) -> None:
         connection = connected()
@@ -167,7 +167,7 @@ class TestReceiving:
         (event,) = events(connection)
         assert isinstance(event, ErrorReceived)
         assert event.receipt_id == "7"
-        assert connection.state is State.FAILED
+        assert connection.state is SessionState.FAILED
         with pytest.raises(LocalProtocolError, match="not allowed in state 'failed'"):
             connection.request("DISCONNECT")
 
@@ -202,7 +202,7 @@ class TestEnding:
         found = events(connection)
         assert isinstance(found[0], Frame)
         assert found[-1] == Disconnected(confirmed=True)
-        assert connection.state is State.CLOSED
+        assert connection.state is SessionState.CLOSED
         connection.receive_eof(2.0)
         assert events(connection) == []
 
@@ -211,7 +211,7 @@ class TestEnding:
         connection.request("DISCONNECT")
         connection.receive_eof(1.0)
         assert events(connection) == [Disconnected(confirmed=False)]
-        assert connection.state is State.CLOSED
+        assert connection.state is SessionState.CLOSED
 
 
 class TestHeartbeats:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.protocol import layouts
-from spark_stomp.protocol.layouts import LayoutCache, compile_run
+from spark_stomp.protocol.layouts import LayoutCache, compile_layout
 from spark_stomp.protocol.raw import RawNames
 
 
 class Cache(LayoutCache):
     def __init__(self) -> None:
-        super().__init__(lambda names: compile_run(names, RawNames(b"ack")))
+        super().__init__(lambda names: compile_layout(names, RawNames(b"ack")))
 
     @property
     def names(self) -> list[str]:

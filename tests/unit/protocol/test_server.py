@@ -11,7 +11,7 @@ from spark_stomp.protocol import (
     ServerConfig,
     ServerConnection,
     ServerEvent,
-    State,
+    SessionState,
 )
 
 ALL = ("1.2", "1.1", "1.0", "lenient")
@@ -70,7 +70,7 @@ class TestConnect:
         assert request.versions == ("1.0", "1.2")
         assert request.heartbeat == (30, 5)
         assert ("x", "y") in request.headers
-        assert connection.state is State.CONNECTING
+        assert connection.state is SessionState.CONNECTING
         assert connection.version is None
         connection.accept(0.0, session="s1")
         assert connection.data_to_send() == (
@@ -78,7 +78,7 @@ class TestConnect:
         )
         assert connection.version == "1.2"
         assert connection.heartbeat == (10, 30)
-        assert connection.state is State.CONNECTED
+        assert connection.state is SessionState.CONNECTED
 
     def test_nothing_is_decoded_before_the_answer(self) -> None:
         connection, _ = self.request(b"CONNECT\naccept-version:1.0\n\n\0SEND\ndestination:a\\tb\n\n\0")
@@ -168,7 +168,7 @@ class TestFrames:
                 connection.next_event()
         (error,) = frames(connection.data_to_send())
         assert error.get("receipt-id") is None
-        assert connection.state is State.FAILED
+        assert connection.state is SessionState.FAILED
 
     @pytest.mark.parametrize("version", ["1.0", "1.1"])
     def test_a_receipt_that_cannot_be_given(self, version: str) -> None:

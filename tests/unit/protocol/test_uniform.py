@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_stomp.protocol import layouts
-from spark_stomp.protocol.layouts import Numbers, Run, RunLayout, compile_run, sweep, walk
+from spark_stomp.protocol.layouts import Layout, Numbers, UniformFrames, compile_layout, sweep, walk
 from spark_stomp.protocol.raw import RawNames
 
 NAMES = ("subscription", "message-id", "ack", "id", "timestamp", "content-length")
@@ -22,17 +22,17 @@ def frame(number: int, body: bytes = b"body", length: bytes | None = None) -> by
 
 
 @pytest.fixture
-def layout() -> RunLayout:
-    return compile_run(NAMES, COLLECTED)
+def layout() -> Layout:
+    return compile_layout(NAMES, COLLECTED)
 
 
-def swept(layout: RunLayout, data: bytes, start: int = 0, stop: int = ANY) -> Run:
+def swept(layout: Layout, data: bytes, start: int = 0, stop: int = ANY) -> UniformFrames:
     """A sweep, which begins after a NUL."""
     run = sweep(layout, b"\0" + data, start + 1, stop + 1, Numbers())
     return run._replace(ends=[end - 1 for end in run.ends])
 
 
-def walked(layout: RunLayout, data: bytes, start: int = 0, stop: int = ANY) -> Run:
+def walked(layout: Layout, data: bytes, start: int = 0, stop: int = ANY) -> UniformFrames:
     return walk(layout, data, start, ANY, stop)
 
 
@@ -62,7 +62,7 @@ class TestBothWays:
         ],
     )
     def test_find_ends_heads_and_what_is_collected(
-        self, find: Any, layout: RunLayout, frames: list[bytes]
+        self, find: Any, layout: Layout, frames: list[bytes]
     ) -> None:
         run = find(layout, b"\0\0" + b"".join(frames), 2)
         assert run.ends == ends_of(frames, 2)
@@ -71,13 +71,13 @@ class TestBothWays:
         assert [list(run.acks), list(run.ids), list(run.times), list(run.subscriptions)] == columns
 
     @pytest.mark.parametrize("rest", AFTER_FOUR)
-    def test_end_at_what_is_no_such_frame(self, find: Any, layout: RunLayout, rest: bytes) -> None:
+    def test_end_at_what_is_no_such_frame(self, find: Any, layout: Layout, rest: bytes) -> None:
         run = find(layout, b"".join(FOUR) + rest)
         assert run.ends == ends_of(FOUR)
         assert len(run.heads) == len(run.acks) == len(run.ids) == 4
 
     def test_frames_without_length_end_at_the_first_nul(self, find: Any) -> None:
-        layout = compile_run(("message-id",), RawNames(b"message-id"))
+        layout = compile_layout(("message-id",), RawNames(b"message-id"))
         frames = [b"MESSAGE\nmessage-id:%d\n\n%b\0" % (n, b"b" * n) for n in range(5)]
         run = find(layout, b"".join(frames))
         assert run.ends == ends_of(frames)
@@ -85,22 +85,22 @@ class TestBothWays:
 
 
 class TestSweep:
-    def test_leaves_bodies_with_nuls_to_a_walk(self, layout: RunLayout) -> None:
+    def test_leaves_bodies_with_nuls_to_a_walk(self, layout: Layout) -> None:
         data = b"".join(FOUR) + frame(4, b"\0\0") + frame(5)
         assert swept(layout, data).ends == ends_of(FOUR)
         assert len(walked(layout, data).ends) == 6
 
-    def test_is_not_led_astray_by_frames_in_a_body(self, layout: RunLayout) -> None:
+    def test_is_not_led_astray_by_frames_in_a_body(self, layout: Layout) -> None:
         data = frame(1, frame(2) + frame(3)) + frame(4)
         assert swept(layout, data).ends == []
         assert walked(layout, data).ends == [len(data) - len(frame(4)), len(data)]
 
 
 class TestWalk:
-    def test_takes_no_more_than_it_is_told(self, layout: RunLayout) -> None:
+    def test_takes_no_more_than_it_is_told(self, layout: Layout) -> None:
         assert walk(layout, frame(1) * 9, 0, 5, ANY).ends == ends_of([frame(1)] * 5)
 
-    def test_takes_no_frame_that_is_too_large(self, layout: RunLayout) -> None:
+    def test_takes_no_frame_that_is_too_large(self, layout: Layout) -> None:
         size = len(frame(1))
         assert len(walk(layout, frame(1) * 3, 0, 5, size).ends) == 3
         assert walk(layout, frame(1) * 3, 0, 5, size - 1).ends == []
