@@ -24,21 +24,15 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.fs as fs
 
-Parts = list[bytes | memoryview]
-
-
 # --- durable writes, with the system's own calls, because ``pyarrow.fs`` never syncs
 
 
-def write_fully(descriptor: int, parts: Parts) -> None:
-    """Write all of ``parts`` at the current position.
+def write_fully(descriptor: int, data: bytes) -> None:
+    """Write all of ``data`` at the current position.
 
     Raises OSError if the system does; then a part of the bytes may have been written.
     """
-    written = os.writev(descriptor, parts)
-    if written == sum(map(len, parts)):
-        return
-    rest = memoryview(b"".join(parts))[written:]
+    rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 

@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.errors import JournalError
-from spark_stomp.files import Parts
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 
 N = TypeVar("N", bound="_Name")
@@ -44,7 +43,7 @@ _WRITER: Final = re.compile(r"(\d{10})-([0-9a-f]{16})")
 _BY: Final = r"(?P<writer>\d{10}-[0-9a-f]{16})"
 
 
-class Writer(NamedTuple):
+class WriterName(NamedTuple):
     """One opening of a journal for writing. Of two writers, the greater one is newer."""
 
     generation: int
@@ -54,7 +53,7 @@ class Writer(NamedTuple):
         return f"{self.generation:010d}-{self.id}"
 
     @classmethod
-    def parse(cls, name: str) -> Writer | None:
+    def parse(cls, name: str) -> WriterName | None:
         found = _WRITER.fullmatch(name)
         return None if found is None else cls(int(found[1]), found[2])
 
@@ -73,7 +72,7 @@ class _Name:
             return None
         parts = found.groupdict()
         fields: dict[str, Any] = {name: int(part) for name, part in parts.items() if name != "writer"}
-        fields["writer"] = Writer.parse(parts["writer"])
+        fields["writer"] = WriterName.parse(parts["writer"])
         return cls(**fields)
 
     @classmethod
@@ -88,7 +87,7 @@ class StateName(_Name):
     """The name of a state. The greatest name is that of the newest state."""
 
     _FORM = re.compile(_BY + r"-(?P<number>\d{10})-(?P<size>\d+)")
-    writer: Writer
+    writer: WriterName
     number: int
     size: int
 
@@ -112,7 +111,7 @@ class FramesName(_Name):
     first: int
     count: int
     committed: int
-    writer: Writer
+    writer: WriterName
     size: int
 
     @property
@@ -131,7 +130,7 @@ class KeysName(_Name):
     _FORM = re.compile(r"(?P<number>\d{20})-(?P<count>\d+)-" + _BY + r"-(?P<size>\d+)")
     number: int
     count: int
-    writer: Writer
+    writer: WriterName
     size: int
 
     def __str__(self) -> str:
@@ -149,7 +148,7 @@ _FORMAT: Final = 2
 class Accepted(NamedTuple):
     """The objects of ``writer`` that a state accepts: those with positions within [low, high)."""
 
-    writer: Writer
+    writer: WriterName
     low: int
     high: int
 
@@ -168,7 +167,7 @@ class State:
         acked: no message below this position waits for the broker to confirm its ACK.
     """
 
-    writer: Writer
+    writer: WriterName
     journal: str
     base: int
     accepted: tuple[Accepted, ...]
@@ -201,7 +200,7 @@ class State:
         return b"%08x\n" % zlib.crc32(content) + content
 
     @classmethod
-    def decode(cls, writer: Writer, raw: bytes) -> State:
+    def decode(cls, writer: WriterName, raw: bytes) -> State:
         """The state with these bytes.
 
         Raises ValueError if they are not as they were written, and JournalError if the format is not known.
@@ -215,14 +214,14 @@ class State:
                 f"the journal has format {fields['format']}; this release reads {_FORMAT}. Use the release "
                 "that wrote it"
             )
-        accepted = tuple(Accepted(Writer(*one[:2]), *one[2:]) for one in fields["accepted"])
+        accepted = tuple(Accepted(WriterName(*one[:2]), *one[2:]) for one in fields["accepted"])
         numbers = (fields[name] for name in ("end", "committed", "acked"))
         return cls(writer, fields["journal"], fields["base"], accepted, *numbers)
 
 
 def accepted_of(frames: Iterable[FramesName]) -> tuple[Accepted, ...]:
     """For each writer, the positions from its first to its last object among ``frames``."""
-    ranges: dict[Writer, tuple[int, int]] = {}
+    ranges: dict[WriterName, tuple[int, int]] = {}
     for one in frames:
         low, high = ranges.get(one.writer, (one.first, one.end))
         ranges[one.writer] = (min(low, one.first), max(high, one.end))
@@ -251,11 +250,11 @@ _MAX_META: Final = 1 << 24
 # Bytes. Consecutive records share an entry of the index up to this size, and up to this many bytes are read
 # to find a frame. With an entry for each record, 60,000 messages that came one by one took 435 bytes of
 # memory each (November 2026).
-_MAX_STRETCH: Final = 64 << 10
+_MAX_RANGE: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RecordHead:
     """The fixed part of a record.
 
     Attributes:
@@ -295,23 +294,23 @@ class Head:
         return self.data_at + self.data_bytes
 
 
-class Stretch(NamedTuple):
+class ByteRange(NamedTuple):
     """Where consecutive records are in an object: the bytes [begin, end).
 
-    An index has an entry for each stretch, not for each record, because there may be a record for each
+    An index has an entry for each range, not for each record, because there may be a record for each
     message.
     """
 
     begin: int
     end: int
 
-    def joined(self, other: Stretch) -> Stretch | None:
-        """This stretch and ``other`` as one; None if they are not adjacent, or too long together."""
-        if self.end != other.begin or other.end - self.begin > _MAX_STRETCH:
+    def joined(self, other: ByteRange) -> ByteRange | None:
+        """This one and ``other`` as one; None if they are not adjacent, or too long together."""
+        if self.end != other.begin or other.end - self.begin > _MAX_RANGE:
             return None
-        return Stretch(self.begin, other.end)
+        return ByteRange(self.begin, other.end)
 
-    def records(self, content: memoryview) -> Iterator[tuple[Head, memoryview]]:
+    def records(self, content: memoryview) -> Iterator[tuple[RecordHead, memoryview]]:
         """The records of an intact object with this ``content``, in order."""
         offset = self.begin
         while offset < self.end:
@@ -329,38 +328,38 @@ class Stretch(NamedTuple):
         return np.concatenate(found)
 
 
-def encode_batch(batch: FrameBatch, first: int) -> tuple[Head, Parts]:
+def encode_batch(batch: FrameBatch, first: int) -> tuple[RecordHead, list[bytes | memoryview]]:
     """The record of ``batch`` at position ``first``: its head, and the parts that are to be written."""
     meta = json.dumps(batch.origin).encode()
     ends = np.asarray(batch.ends, "<i8").tobytes()
     numbers = first, len(batch.data), int(batch.received_at), len(batch.ends), len(meta)
     head = _HEAD.pack(_MAGIC, 0, *numbers)[_CHECKED_FROM:]
-    parts: Parts = [meta, ends, batch.data]
+    parts = [meta, ends, batch.data]
     checksum = zlib.crc32(head)
     for part in parts:
         checksum = zlib.crc32(part, checksum)
-    return Head(checksum, *numbers), [_MAGIC + struct.pack("<I", checksum) + head, *parts]
+    return RecordHead(checksum, *numbers), [_MAGIC + struct.pack("<I", checksum) + head, *parts]
 
 
-def parse_head(raw: bytes | memoryview) -> Head | None:
+def parse_head(raw: bytes | memoryview) -> RecordHead | None:
     """The head of a record at the beginning of ``raw``; None if there is no record."""
     if len(raw) < _HEAD_BYTES:
         return None
     magic, *numbers = _HEAD.unpack_from(raw)
-    head = Head(*numbers)
+    head = RecordHead(*numbers)
     return head if magic == _MAGIC and head.meta_bytes <= _MAX_META else None
 
 
-def is_intact(head: Head, record: memoryview) -> bool:
+def is_intact(head: RecordHead, record: memoryview) -> bool:
     """Whether ``record``, which begins with ``head``, is complete and as it was written."""
     return len(record) >= head.size and zlib.crc32(record[_CHECKED_FROM : head.size]) == head.checksum
 
 
-def _ends(head: Head, record: memoryview) -> npt.NDArray[np.int64]:
+def _ends(head: RecordHead, record: memoryview) -> npt.NDArray[np.int64]:
     return np.frombuffer(record[head.ends_at : head.data_at], "<i8")
 
 
-def decode_batch(head: Head, record: memoryview) -> FrameBatch:
+def decode_batch(head: RecordHead, record: memoryview) -> FrameBatch:
     """The frames of an intact record, numbered by position. The data is a view of ``record``, not a copy."""
     receiver, version, dialect, *malformed = json.loads(bytes(record[_HEAD_BYTES : head.ends_at]))
     data = record[head.data_at : head.size]

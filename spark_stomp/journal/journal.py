@@ -19,9 +19,9 @@ from typing import Final
 from spark_stomp.errors import JournalDamaged, JournalError, JournalTrimmed, UnsupportedError
 from spark_stomp.files import resolve, without_credentials
 from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
-from spark_stomp.journal.formats import FOLDERS, FRAMES, STATES, FramesName, State, StateName, Writer
+from spark_stomp.journal.formats import FOLDERS, FRAMES, STATES, FramesName, State, StateName, WriterName
 from spark_stomp.journal.objects import FrameObjects
-from spark_stomp.journal.opening import Found, WriterFence, look, refuse_old_form
+from spark_stomp.journal.opening import Found, WriterFence, list_and_read, refuse_old_form
 from spark_stomp.journal.store import NoRoom, Objects, open_store
 from spark_stomp.logs import get_log
 
@@ -75,11 +75,10 @@ class Journal:
         self,
         settings: JournalSettings,
         store: Objects,
-        frames: FrameObjects | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._frames = FrameObjects(store) if frames is None else frames
+        self._frames = FrameObjects(store)
         self._clock = clock
         self._object_bytes = min(max(settings.max_bytes // _OBJECTS, _SMALLEST_OBJECT), _LARGEST_OBJECT)
         self._failure: JournalError | None = None
@@ -87,7 +86,7 @@ class Journal:
             refuse_old_form(store)
             store.prepare(FOLDERS)
             self._fence = WriterFence(store)
-            listing, found = look(
+            listing, found = list_and_read(
                 store, self._fence, self._frames, settings.max_remembered, tolerant=settings.tolerant
             )
             self._report(found.damage, tolerant=settings.tolerant)
@@ -116,7 +115,7 @@ class Journal:
         return self._state.journal
 
     @property
-    def writer(self) -> Writer:
+    def writer(self) -> WriterName:
         """The name of this opening of the journal."""
         return self._fence.writer
 

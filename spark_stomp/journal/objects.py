@@ -17,16 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.files import Parts
 from spark_stomp.frame_batch import FrameBatch, FrameIndex, MessageKey
 from spark_stomp.journal.formats import (
     FRAMES,
     KEYS,
+    ByteRange,
     FramesName,
-    Head,
     KeysName,
-    Stretch,
-    Writer,
+    RecordHead,
+    WriterName,
     decode_batch,
     encode_batch,
     is_intact,
@@ -45,30 +44,21 @@ class FrameObjects:
     """The objects of frames in ``store``: how they are put and read. Any thread may read.
 
     A method that reads an object raises JournalDamaged if the object is missing or was changed, and
-    JournalError if it cannot be read. ``max_bytes`` bounds the contents that are kept; indexes are kept until
-    :meth:`free`.
+    JournalError if it cannot be read. Up to 64 MiB of contents are kept; indexes are kept until :meth:`free`.
     """
 
-    def __init__(self, store: Objects, max_bytes: int = _MAX_BYTES) -> None:
+    def __init__(self, store: Objects) -> None:
         self._store = store
-        self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._contents: OrderedDict[FramesName, bytes] = OrderedDict()
         self._content_bytes = 0
-        self._indexes: dict[FramesName, FrameIndex[Stretch]] = {}
+        self._indexes: dict[FramesName, FrameIndex[ByteRange]] = {}
 
-    def __len__(self) -> int:
-        """How many objects have an index in memory."""
-        return len(self._indexes)
-
-    @property
-    def content_bytes(self) -> int:
-        """How many bytes of contents are kept."""
-        return self._content_bytes
-
-    def put(self, batches: Sequence[FrameBatch], first: int, committed: int, writer: Writer) -> FramesName:
+    def put(
+        self, batches: Sequence[FrameBatch], first: int, committed: int, writer: WriterName
+    ) -> FramesName:
         """Put an object with ``batches``, at the positions from ``first`` on; returns its name."""
-        heads, parts, end = list[Head](), Parts(), first
+        heads, parts, end = list[RecordHead](), list[bytes | memoryview](), first
         for batch in batches:
             head, record = encode_batch(batch, end)
             heads.append(head)
@@ -90,7 +80,7 @@ class FrameObjects:
             self._indexes.pop(name, None)
             self._content_bytes -= len(self._contents.pop(name, b""))
 
-    def index(self, name: FramesName) -> FrameIndex[Stretch]:
+    def index(self, name: FramesName) -> FrameIndex[ByteRange]:
         """The index of the frames in an object; the object is read if it has no index yet."""
         with self._lock:
             index = self._indexes.get(name)
@@ -112,7 +102,7 @@ class FrameObjects:
                 return content
         return self._read(name)[0]
 
-    def _read(self, name: FramesName, *, durably: bool = False) -> tuple[bytes, FrameIndex[Stretch]]:
+    def _read(self, name: FramesName, *, durably: bool = False) -> tuple[bytes, FrameIndex[ByteRange]]:
         """The content of an object and its index."""
         path = f"{FRAMES}/{name}"
         try:
@@ -130,29 +120,29 @@ class FrameObjects:
         self._keep(name, content, index)
         return content, index
 
-    def _keep(self, name: FramesName, content: bytes, index: FrameIndex[Stretch]) -> None:
+    def _keep(self, name: FramesName, content: bytes, index: FrameIndex[ByteRange]) -> None:
         with self._lock:
             self._indexes[name] = index
             self._content_bytes += 0 if name in self._contents else len(content)
             self._contents[name] = content
-            while self._content_bytes > self._max_bytes:
+            while self._content_bytes > _MAX_BYTES:
                 self._content_bytes -= len(self._contents.popitem(last=False)[1])
 
-    def _indexed(self, name: FramesName, heads: Sequence[Head]) -> FrameIndex[Stretch]:
-        index: FrameIndex[Stretch] = FrameIndex(partial(self._ends, name), Stretch.joined)
+    def _indexed(self, name: FramesName, heads: Sequence[RecordHead]) -> FrameIndex[ByteRange]:
+        index: FrameIndex[ByteRange] = FrameIndex(partial(self._ends, name), ByteRange.joined)
         offset = 0
         for head in heads:
-            index.append(head.first, head.count, head.data_bytes, Stretch(offset, offset + head.size))
+            index.append(head.first, head.count, head.data_bytes, ByteRange(offset, offset + head.size))
             offset += head.size
         return index
 
-    def _ends(self, name: FramesName, stretch: Stretch) -> npt.NDArray[np.int64]:
-        return stretch.ends(memoryview(self._content(name)))
+    def _ends(self, name: FramesName, range: ByteRange) -> npt.NDArray[np.int64]:
+        return range.ends(memoryview(self._content(name)))
 
 
-def _intact_heads(name: FramesName, content: bytes) -> list[Head] | None:
+def _intact_heads(name: FramesName, content: bytes) -> list[RecordHead] | None:
     """The heads of the records in the object ``name``; None if ``content`` is not as it was written."""
-    view, heads, offset, position = memoryview(content), list[Head](), 0, name.first
+    view, heads, offset, position = memoryview(content), list[RecordHead](), 0, name.first
     while offset < len(content):
         head = parse_head(view[offset:])
         if head is None or head.first != position or not is_intact(head, view[offset:]):
@@ -207,7 +197,7 @@ class DedupLog:
             "and a redelivery of these messages would give a second row"
         ]
 
-    def append(self, keys: Sequence[MessageKey], writer: Writer) -> None:
+    def append(self, keys: Sequence[MessageKey], writer: WriterName) -> None:
         """Make ``keys`` durable."""
         self._put(keys, writer)
         self._keys.extend(keys)
@@ -216,17 +206,17 @@ class DedupLog:
             with suppress(NoRoom):
                 self._merge(writer)
 
-    def clear(self, writer: Writer) -> None:
+    def clear(self, writer: WriterName) -> None:
         """Delete what writers before ``writer`` did not finish."""
         self._store.delete(KEYS, (str(name) for name in self._unfinished if name.writer < writer))
 
-    def _merge(self, writer: Writer) -> None:
+    def _merge(self, writer: WriterName) -> None:
         old = self._names
         self._put(list(dict.fromkeys(self._keys)), writer)
         self._names = self._names[-1:]
         self._store.delete(KEYS, map(str, old))
 
-    def _put(self, keys: Sequence[MessageKey], writer: Writer) -> None:
+    def _put(self, keys: Sequence[MessageKey], writer: WriterName) -> None:
         content = pack_keys(keys)
         number = self._names[-1].number + 1 if self._names else 0
         name = KeysName(number, len(keys), writer, len(content))

@@ -34,7 +34,7 @@ from spark_stomp.journal.formats import (
     FramesName,
     State,
     StateName,
-    Writer,
+    WriterName,
     accepted_of,
 )
 from spark_stomp.journal.objects import DedupLog, FrameObjects
@@ -50,7 +50,7 @@ class WriterFence:
     def __init__(self, store: Objects) -> None:
         self._store = store
         generation = max((writer.generation for writer in self._writers()), default=0) + 1
-        self.writer = Writer(generation, secrets.token_hex(8))
+        self.writer = WriterName(generation, secrets.token_hex(8))
         store.put(f"{WRITERS}/{self.writer}", b"\n")
 
     def check(self) -> None:
@@ -70,13 +70,14 @@ class WriterFence:
 
     def clear(self) -> None:
         """Delete the markers and states of older writers."""
-        for folder, kind in ((STATES, StateName), (WRITERS, Writer)):
-            found = (kind.parse(name) for name in self._store.names(folder))
-            writers = ((one, one.writer if isinstance(one, StateName) else one) for one in found if one)
-            self._store.delete(folder, [str(one) for one, writer in writers if writer < self.writer])
+        states = StateName.sizes(self._store.names(STATES))
+        self._store.delete(STATES, [str(name) for name in states if name.writer < self.writer])
+        self._store.delete(WRITERS, [str(writer) for writer in self._writers() if writer < self.writer])
 
-    def _writers(self) -> list[Writer]:
-        return [writer for name in self._store.names(WRITERS) if (writer := Writer.parse(name)) is not None]
+    def _writers(self) -> list[WriterName]:
+        return [
+            writer for name in self._store.names(WRITERS) if (writer := WriterName.parse(name)) is not None
+        ]
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ class Listing:
     state: State | None
     broken: Sequence[str]
     keys: DedupLog
+
+    @property
+    def valid(self) -> list[FramesName]:
+        """The objects of frames that the state makes valid."""
+        return [name for name in self.frames if self.state is not None and self.state.owns(name)]
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,7 @@ class Found:
     damage: list[str]
 
 
-def look(
+def list_and_read(
     store: Objects, fence: WriterFence, frames: FrameObjects, max_remembered: int, *, tolerant: bool
 ) -> tuple[Listing, Found]:
     """List and read the journal, and check that no newer writer came meanwhile.
@@ -180,8 +186,7 @@ def _broken(
     On a disk all are read that no state proves, elsewhere only the last of them: the puts of those before it
     returned. What the state proves is read when it is needed, unless ``everything`` is to be read.
     """
-    state = listing.state
-    valid = [name for name in listing.frames if state is not None and state.owns(name)]
+    state, valid = listing.state, listing.valid
     unproven = [name for name in valid if state is not None and name.end > state.end]
     checked = set(valid if everything else unproven if store.is_locked else unproven[-1:])
     for name in valid:
@@ -197,8 +202,7 @@ def _broken(
 
 def resolve(listing: Listing, broken: Mapping[FramesName, str]) -> Found:
     """What a listing means, if the objects ``broken`` are not whole. No I/O."""
-    state = listing.state
-    valid = [name for name in listing.frames if state is not None and state.owns(name)]
+    state, valid = listing.state, listing.valid
     newer = [name for name in listing.frames if state is None or name.writer > state.writer]
     void = list(listing.frames.keys() - {*valid, *newer})
     end, committed = (0, 0) if state is None else (max(state.base, state.end), state.committed)

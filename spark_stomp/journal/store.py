@@ -50,9 +50,7 @@ T = TypeVar("T")
 _DELAYS: Final = (0.2, 0.8, 2.0)
 # Bytes of the reserve. A judgement: enough for a marker, states and some ten thousand message keys.
 _RESERVE_BYTES: Final = 1 << 20
-# Seconds to wait for the lock, and between two attempts. The reader process of a driver that was killed
-# notices within a second and may need 5 seconds to end; then the lock is free. Judgements, not measured.
-_LOCK_TIMEOUT: Final = 30.0
+# Seconds between two attempts to take the lock. A judgement, not measured.
 _LOCK_POLL: Final = 0.1
 # File systems without folders: making one would leave an empty object behind.
 _WITHOUT_FOLDERS: Final = ("s3", "gcs", "gs")
@@ -175,7 +173,7 @@ class FolderStore:
                 is_cut_off = False
                 descriptor = open_file(target, os.O_WRONLY)
             try:
-                write_fully(descriptor, [data])
+                write_fully(descriptor, data)
                 is_cut_off = False
                 sync(descriptor)
             finally:
@@ -315,15 +313,15 @@ class Disk(Objects):
     # So short that a batch hardly waits for it, and so long that a file has many messages under load:
     # ActiveMQ gave 0.93 of the rate of files that were appended to (November 2026).
     gather = 0.02
+    # The reader process of a driver that was killed notices within a second and may need 5 seconds to end;
+    # then the lock is free. A judgement, not measured.
+    lock_timeout = 30.0
     _delays = ()
 
-    def __init__(
-        self, location: Location, reserve_bytes: int = _RESERVE_BYTES, lock_timeout: float | None = None
-    ) -> None:
+    def __init__(self, location: Location, reserve_bytes: int = _RESERVE_BYTES) -> None:
         self._folder = FolderStore(location.root, reserve_bytes)
         super().__init__(self._folder, location)
         self._root = Path(location.root)
-        self._lock_timeout = _LOCK_TIMEOUT if lock_timeout is None else lock_timeout
         self._lock: int | None = None
 
     def prepare(self, folders: Iterable[str]) -> None:
@@ -344,7 +342,7 @@ class Disk(Objects):
 
     def _locked(self) -> int:
         descriptor = open_file(self._root / LOCK, os.O_RDWR | os.O_CREAT)
-        deadline = time.monotonic() + self._lock_timeout
+        deadline = time.monotonic() + self.lock_timeout
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -475,7 +475,7 @@ def test_what_fails_to_start_lets_go_of_the_journal(devbroker: DevBroker, tmp_pa
 def test_what_fails_to_recover_lets_go_of_the_journal(
     devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_stomp.journal.store._LOCK_TIMEOUT", 0.2)
+    monkeypatch.setattr("spark_stomp.journal.store.Disk.lock_timeout", 0.2)
     query = Query(devbroker, tmp_path)
 
     def failing(*_: object, **__: object) -> None:

@@ -50,8 +50,8 @@ def local_journal(
     max_remembered: int = 1_000,
 ) -> Journal:
     """On a disk. No frames are gathered."""
-    disk = Disk(resolve(str(directory)), RESERVE_BYTES, lock_timeout)
-    disk.gather = 0.0
+    disk = Disk(resolve(str(directory)), RESERVE_BYTES)
+    disk.gather, disk.lock_timeout = 0.0, lock_timeout
     return Journal(JournalSettings(str(directory), max_bytes, max_remembered, tolerant), disk)
 
 
@@ -89,8 +89,7 @@ class SmallDisk:
         """Only so many bytes are free from now on."""
         self.size = self.used + free
 
-    def _written(self, descriptor: int, parts: list[bytes]) -> None:
-        data = b"".join(parts)
+    def _written(self, descriptor: int, data: bytes) -> None:
         free = self.size - self.used
         os.write(descriptor, data[: max(0, free)])
         if free < len(data):

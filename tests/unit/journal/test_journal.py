@@ -344,15 +344,17 @@ class TestMemory:
         assert bodies(journal.batches(0, 5)) == expected(0, 5)
         assert journal.bytes_between(1, 3) > 0
 
-    def test_what_is_kept_is_bounded(self, journal: Journal) -> None:
+    def test_what_is_kept_is_bounded(self, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
         fill(journal)
         sizes = [name.size for name in journal._objects]
-        frames = FrameObjects(journal._store, max_bytes=1_000)
+        monkeypatch.setattr("spark_stomp.journal.objects._MAX_BYTES", 1_000)
+        frames = FrameObjects(journal._store)
         for name in journal._objects:
             frames.index(name)
         # The newest ones, as many as there is room for.
         count = next(count for count in range(10) if sum(sizes[-count - 1 :]) > 1_000)
-        assert (len(frames), frames.content_bytes) == (10, sum(sizes[-count:]))
+        assert len(frames._indexes) == 10
+        assert sum(map(len, frames._contents.values())) == sum(sizes[-count:]) == frames._content_bytes
         read = (batch for name in journal._objects for batch in frames.batches(name, 0, 50))
         assert bodies(read) == expected(0, 50)
 

@@ -525,7 +525,7 @@ class TestThread:
     ) -> None:
         query = make(ack_when_durable=True)
 
-        def fails(descriptor: int, parts: object) -> None:
+        def fails(descriptor: int, data: bytes) -> None:
             raise raised
 
         monkeypatch.setattr("spark_stomp.journal.store.write_fully", fails)
