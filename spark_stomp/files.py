@@ -79,6 +79,8 @@ def sync_and_drop_cache(descriptor: int) -> None:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+# --- private files
+
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
 
@@ -148,6 +150,11 @@ def refuse_link(path: Path) -> None:
     if path.is_symlink():
         raise OSError(errno.ELOOP, "this is a symbolic link, which is not followed here", str(path))
 
+
+# --- locations: a path, or a URI of a file system that ``pyarrow.fs`` knows
+#
+# They are read as Spark reads them (``Path`` of Hadoop): nothing in a path is an escape, also in a URI, and
+# ``..`` leaves the folder that is written before it, whether or not that exists.
 
 FILE_ERRORS = (OSError, pa.ArrowException)
 """The exceptions of file systems. Some of pyarrow's are not an OSError."""

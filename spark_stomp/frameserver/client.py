@@ -107,6 +107,9 @@ def _integers(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
     return np.frombuffer(column[0].as_buffer(), dtype="<i8")
 
 
+# --- the token, the key pair, the address and the ticket
+
+
 def new_token() -> str:
     """A token for one run of a query: 256 random bits, as text."""
     return secrets.token_urlsafe(32)
@@ -191,6 +194,8 @@ class RangeTicket:
         log, low, high = match.groups()
         return cls(log.decode(), int(low), int(high))
 
+
+# --- how a task fetches its frames
 
 MOST_CONNECTIONS = 4
 """How many connections a worker keeps, over all queries. A new one takes 2 ms of processor time, 10 ms on a

@@ -36,6 +36,8 @@ from spark_stomp.journal.formats import (
 from spark_stomp.journal.store import NoRoom, Objects
 from spark_stomp.quoting import counted
 
+# --- frames
+
 # Bytes of contents that are kept: eight objects of the largest size. A judgement, not measured.
 _MAX_BYTES: Final = 64 << 20
 
@@ -152,8 +154,10 @@ def _intact_heads(name: FramesName, content: bytes) -> list[RecordHead] | None:
     return heads if position == name.end and offset == name.size else None
 
 
-# Beyond this many objects, one replaces them. More mean more requests when a journal is opened, fewer mean
-# that all keys are put again more often. A judgement, not measured.
+# --- the dedup log
+
+# Beyond this many objects of keys, one replaces them. More mean more requests when a journal is opened, fewer
+# mean that all keys are put again more often. A judgement, not measured.
 _MOST_OBJECTS: Final = 64
 
 

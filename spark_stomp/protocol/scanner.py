@@ -140,19 +140,11 @@ class FrameScanner(FrameReader):
     Args:
         version: one of ``VERSIONS``.
         limits: the largest frame to accept; ``Limits()`` by default.
-        id_header: unescaped name of the header with the stable id, or None to collect no ids.
         tolerant: return a MESSAGE with a refused head as a MalformedMessage, if it is certain where it ends.
             Otherwise such a head is an error.
     """
 
-    def __init__(
-        self,
-        version: str,
-        limits: Limits | None = None,
-        *,
-        id_header: str | None = None,
-        tolerant: bool = False,
-    ) -> None:
+    def __init__(self, version: str, limits: Limits | None = None, *, tolerant: bool = False) -> None:
         super().__init__(version, limits)
         self._tolerant = tolerant
         self._escaped = {char.encode() for char in self._grammar.unescapes} - {b"\\"}
@@ -160,7 +152,7 @@ class FrameScanner(FrameReader):
         self._raw_subscriptions: set[bytes] = set()
         self._layouts: LayoutCache = LayoutCache(self._compile)
         self._finder = UniformFinder()
-        self.collect(id_header=id_header)
+        self.collect(id_header=None)
 
     def collect(
         self, *, id_header: str | None, ack_header: str | None = None, time_header: str | None = None

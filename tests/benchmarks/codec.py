@@ -113,7 +113,8 @@ def scanner(load: Load, id_header: str | None = None) -> Callable[[], int]:
 
     def run() -> int:
         frames = 0
-        parser = FrameScanner(VERSION, LARGE, id_header=id_header)
+        parser = FrameScanner(VERSION, LARGE)
+        parser.collect(id_header=id_header)
         for data in reads:
             parser.receive_data(data)
             while (event := parser.next_event()) is not NEED_DATA:

@@ -69,7 +69,8 @@ def scan(
     tolerant: bool = False,
 ) -> Scanned:
     """All events of a fresh scanner that is fed the pieces, asked after each; every block is checked."""
-    scanner = FrameScanner(version, limits or Limits(), id_header=id_header, tolerant=tolerant)
+    scanner = FrameScanner(version, limits, tolerant=tolerant)
+    scanner.collect(id_header=id_header)
     events: list[Frame | Raw | bytes] = []
     for piece in pieces:
         scanner.receive_data(piece)

@@ -32,7 +32,8 @@ def scanned(
     octets: bytes | list[bytes], version: str = "1.2", limits: Limits | None = None
 ) -> list[MessageBlock | MalformedMessage | Frame]:
     """All events but heart-beats; raises what the scanner raises."""
-    scanner = FrameScanner(version, limits, id_header="id", tolerant=True)
+    scanner = FrameScanner(version, limits, tolerant=True)
+    scanner.collect(id_header="id")
     events: list[MessageBlock | MalformedMessage | Frame] = []
     for piece in octets if isinstance(octets, list) else [octets]:
         scanner.receive_data(piece)

@@ -32,7 +32,8 @@ def message(number: int, *, body: bytes = b"body", ack: bool = True) -> bytes:
 
 
 def block_of(octets: bytes, version: str = "1.2", *, id_header: str | None = None) -> MessageBlock:
-    scanner = FrameScanner(version, id_header=id_header)
+    scanner = FrameScanner(version)
+    scanner.collect(id_header=id_header)
     scanner.receive_data(octets)
     block = scanner.next_event()
     assert isinstance(block, MessageBlock)
@@ -196,7 +197,7 @@ class TestSettings:
         assert isinstance(block, MessageBlock) and block.acks == [b"m1", b"2"]
 
     def test_a_new_stable_id_holds_from_the_next_block_on(self) -> None:
-        scanner = FrameScanner("1.2", id_header="id")
+        scanner = FrameScanner("1.2")
         for name, expected in (("id", b"s1"), ("message-id", b"m1"), (None, None)):
             scanner.collect(id_header=name)
             scanner.receive_data(message(1) * 9)
