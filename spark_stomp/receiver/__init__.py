@@ -11,8 +11,6 @@ from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.read_receiver import DISCONNECT_TIMEOUT, ReadReceiver, disconnect
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.status import ReceiverStatus
-from spark_stomp.receiver.stream_cursor import StreamCursor, begin_of
-from spark_stomp.receiver.stream_deliveries import StreamDeliveries
 from spark_stomp.receiver.stream_log import require_streams, stream_ends
-from spark_stomp.receiver.stream_receiver import StreamReceiver
+from spark_stomp.receiver.stream_receiver import StreamCursor, StreamDeliveries, StreamReceiver, begin_of
 from spark_stomp.receiver.subscription import ReceiverSettings

@@ -23,7 +23,7 @@ from spark_stomp.protocol.decoder import frames_in
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.receiver import Receiver
-from spark_stomp.receiver.stream_log import part
+from spark_stomp.receiver.stream_log import frame_range
 from spark_stomp.receiver.subscription import ReceiverSettings
 from spark_stomp.transport import Connection
 from spark_stomp.transport.retry import Retry
@@ -124,7 +124,7 @@ class ReadReceiver(Receiver):
         shown = min(len(came), self.room)
         if shown:
             now = time.time_ns() // 1_000
-            block = part(block, 0, shown)
+            block = frame_range(block, 0, shown)
             self._deliveries.receive(block, received_at=now, version=version, dialect=self._dialect.name)
         self.taken.update(came[:shown])
         self._last_active = time.monotonic()

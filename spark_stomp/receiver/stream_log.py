@@ -107,7 +107,7 @@ def _offset(frame: bytes, peer: str) -> int:
     return int(found[1])
 
 
-def part(block: MessageBlock, begin: int, end: int) -> MessageBlock:
+def frame_range(block: MessageBlock, begin: int, end: int) -> MessageBlock:
     """The frames [begin, end) of ``block``, without handles, ids and subscriptions."""
     start = block.ends[begin - 1] if begin else 0
     data, ends = block.data, block.ends
@@ -215,7 +215,7 @@ class _Look:
 
     def _take_block(self, block: MessageBlock) -> None:
         session, count = self.connection.session, len(block.ends)
-        ends = [_offset(part(block, at, at + 1).data, self.connection.peer) for at in (0, count - 1)]
+        ends = [_offset(frame_range(block, at, at + 1).data, self.connection.peer) for at in (0, count - 1)]
         self.first = ends[0] if self.first is None else self.first
         self.latest = ends[1]
         if self.connection.ended:

@@ -1,8 +1,9 @@
-"""The receiver of one stream of RabbitMQ: a thread with a connection, which goes on behind the last message.
+"""The receiver of one stream of RabbitMQ: where reading begins, what is held, and the thread.
 
-It differs from the receiver of queues in three ways. SUBSCRIBE says where to begin. An ACK stands for all
-messages before it and only asks RabbitMQ for more, so it is sent as soon as the messages are in memory. And
-offsets show whether a message is missing.
+Messages of a stream stay on the broker, and a subscription begins where it is told to. So there are no
+duplicates to recognise, nothing is dropped when a connection breaks, and the broker's offsets are the numbers
+in the log: they show whether a message is missing. ACKs do not wait for commits. One stands for all messages
+before it and only asks RabbitMQ for more, so it is sent as soon as the messages are in memory.
 
 While half of the memory is in use, no ACK is sent. RabbitMQ then stops after ``prefetch`` messages, and the
 connection is still read: its heart-beats come.
@@ -11,17 +12,203 @@ connection is still read: its heart-beats come.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
 
 from spark_stomp.brokers import Subscription, dialect_of, plain_subscription
-from spark_stomp.errors import ConnectionLost
+from spark_stomp.errors import ConnectionLost, StreamTruncated
+from spark_stomp.logs import get_log
+from spark_stomp.options import SourceOptions
+from spark_stomp.options.stream_positions import Moment
 from spark_stomp.protocol import MessageBlock
+from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.receiver.dedup import DedupIndex
+from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.receiver import Receiver
-from spark_stomp.receiver.stream_cursor import StreamCursor
-from spark_stomp.receiver.stream_deliveries import StreamDeliveries
-from spark_stomp.receiver.stream_log import first_offset, require_streams, stream_ends
+from spark_stomp.receiver.stream_log import (
+    OFFSET,
+    first_offset,
+    frame_range,
+    offsets_in,
+    require_streams,
+    stream_ends,
+)
 from spark_stomp.receiver.subscription import ReceiverSettings
 from spark_stomp.transport import Connection
+
+log = get_log(__name__)
+
+_TIME: Final = "timestamp="
+_ENDLESS: Final = 1 << 62
+
+
+class StreamCursor:
+    """How far one stream was received. Used by one thread.
+
+    Attributes:
+        next: the offset of the next message; None before it is known.
+        came: whether the present subscription has brought a message.
+    """
+
+    def __init__(self, options: SourceOptions, destination: str, begin: int | str) -> None:
+        self.destination = destination
+        self._options = options
+        self.came = False
+        self.begin_at(begin)
+
+    def begin_at(self, begin: int | str) -> None:
+        """Begin at an offset, or at another value of the header ``x-stream-offset``."""
+        self._begin = begin
+        self.next = begin if isinstance(begin, int) else None
+
+    @property
+    def begins_at_time(self) -> bool:
+        """Whether reading begins at a time, so that ``next`` is not known before the first message."""
+        return isinstance(self._begin, str) and self._begin.startswith(_TIME)
+
+    def header(self) -> HeaderPairs:
+        """The header of a new SUBSCRIBE, which says where it begins."""
+        self.came = False
+        value = self._begin if self.next is None else f"offset={self.next}"
+        return ((OFFSET, str(value)),)
+
+    def locate(self, peer: str) -> None:
+        """If reading begins at the end of the stream, find out which offset that is."""
+        if self._begin == "latest":
+            self.begin_at(stream_ends(self._options, [self.destination], peer).get(self.destination, 0))
+
+    def take(self, block: MessageBlock, peer: str) -> Iterator[tuple[int, MessageBlock]]:
+        """Yield the new frames of ``block``, in parts with consecutive offsets. Each has its first offset.
+
+        Raises StreamTruncated if offsets are gone that were not received, or logs that. Raises ConnectionLost
+        if RabbitMQ cannot be asked whether a gap had messages.
+        """
+        for begin, end, first in offsets_in(block, peer):
+            if self.next is not None and first > self.next:
+                self._check_gap(self.next, first, peer)
+            self.came = True
+            skipped = 0 if self.next is None else min(max(0, self.next - first), end - begin)
+            if skipped < end - begin:
+                self.next = first + end - begin
+                yield first + skipped, frame_range(block, begin + skipped, end)
+
+    def _check_gap(self, expected: int, found: int, peer: str) -> None:
+        """The offsets from ``expected`` to ``found - 1`` did not come. Find out whether they were messages.
+
+        They were if the stream begins behind ``expected`` now. If it does not, they are records of RabbitMQ.
+        A subscription reads each segment to its end, even if that is deleted meanwhile. So one offset that is
+        missing later is the record with which the next segment begins.
+        """
+        if self.came and found == expected + 1:
+            return
+        earliest = first_offset(self._options, self.destination, peer)
+        if earliest > expected:
+            self._lost(
+                f"offsets {expected} to {found - 1} of the stream {self.destination} are gone: it begins at "
+                f"offset {earliest} now. Its retention (x-max-age, x-max-length-bytes) deleted them before "
+                "they were read",
+                "go on behind them",
+            )
+
+    def check_end(self, end: int, *, started: bool, planned: int = 0) -> bool:
+        """The stream ends at ``end``: raise StreamTruncated if that is before the next offset to be read.
+
+        The same if a batch up to ``planned`` was planned, and the stream ends before that.
+        With ``failOnDataLoss=false`` this logs it, begins at the first offset, and returns True. If messages
+        of this run came already (``started``), their offsets would come twice: then it is an error anyway.
+        """
+        if self.next is None or end >= max(self.next, planned):
+            return False
+        behind = f"the next one to be read is {self.next}"
+        if end >= self.next:
+            behind = f"an earlier run planned a batch up to {planned}"
+        text = (
+            f"the stream {self.destination} ended at offset {end}, and {behind}: it was deleted and declared "
+            "again, or startingOffsets is beyond its end"
+        )
+        if started:
+            raise StreamTruncated(f"{text}. This run has already read messages of it. Start the query again")
+        self._lost(text, "read it from its first offset")
+        self.begin_at("first")
+        return True
+
+    def _lost(self, text: str, otherwise: str) -> None:
+        """Raise StreamTruncated; with ``failOnDataLoss=false`` log ``text``, and do ``otherwise``."""
+        if self._options.fail_on_data_loss:
+            raise StreamTruncated(f"{text}. To {otherwise}, set failOnDataLoss = false")
+        log.error("failOnDataLoss=false: %s", text)
+
+
+def begin_of(options: SourceOptions, destination: str) -> int | str:
+    """Where reading begins if the checkpoint has nothing: an offset, ``latest``, or a value of the header."""
+    assert options.starting_offsets is not None
+    begin = options.starting_offsets.of(destination)
+    if isinstance(begin, Moment):
+        return f"{_TIME}{begin.seconds}"
+    return "first" if begin == "earliest" or begin is None else begin
+
+
+class StreamDeliveries(Deliveries):
+    """All that the receiver of one stream holds. Thread-safe.
+
+    Attributes:
+        begin: where the run begins: an offset, or a value of the header ``x-stream-offset``.
+        base: the offset where the run begins; None before it is known.
+        wanted: the end of the batch that is planned already; 0 if none is.
+        end_is_known: whether the stream is known not to end before the offset that comes next.
+    """
+
+    def __init__(self, max_bytes: int, name: str) -> None:
+        super().__init__(max_bytes, Log(DedupIndex()), name)
+        self.end_is_known = False
+        self.begin_at(0)
+
+    def begin_at(self, begin: int | str, name: str = "", wanted: int = 0) -> None:
+        """The run begins at ``begin``, with a log called ``name``, or with a new one.
+
+        A batch up to the offset ``wanted`` is planned already. Call this before anything is received.
+        """
+        with self.lock:
+            self.begin, self.wanted = begin, wanted
+            self.log = Log(self._index, name)
+            self.base: int | None = None
+            if isinstance(begin, int):
+                self.locate(begin)
+
+    def locate(self, base: int) -> None:
+        """The first message will have the offset ``base``, or a higher one."""
+        self.base = base
+        self.log.begin_at(base)
+
+    @property
+    def next(self) -> int | None:
+        """The offset after the last message; None before it is known."""
+        return None if self.base is None else self.log.end
+
+    def receive_from(
+        self, offset: int, block: MessageBlock, *, received_at: int, version: str, dialect: str
+    ) -> None:
+        """Take messages with consecutive offsets, the first of which is ``offset``."""
+        with self.lock:
+            if self.base is None:
+                self.locate(offset)
+            self.receive(block, received_at=received_at, version=version, dialect=dialect)
+            while self.inbox.pending:
+                self.log.add(self.inbox.take(), offset)
+
+    def disconnected(self, *, redelivers: bool, but: Collection[str] = ()) -> None:
+        """The connection ended. Nothing is dropped: the next one begins behind the last message."""
+        super().disconnected(redelivers=False)
+
+    @property
+    def awaits_planned(self) -> bool:
+        """Whether some of the planned batch has not come yet."""
+        return (self.next or 0) < self.wanted
+
+    def room(self) -> int:
+        """How many more bytes may be held. A planned batch is always received whole, to be readable."""
+        return _ENDLESS if self.awaits_planned else super().room()
 
 
 class StreamReceiver(Receiver):
@@ -84,10 +271,10 @@ class StreamReceiver(Receiver):
         if self._was_empty:
             self._check_beginning(connection, self._cursor)
         self._unasked = block.acks[-1:]
-        for offset, part in self._cursor.take(block, connection.peer):
+        for offset, frames in self._cursor.take(block, connection.peer):
             self._stream.receive_from(
                 offset,
-                part,
+                frames,
                 received_at=time.time_ns() // 1_000,
                 version=version,
                 dialect=self._dialect.name,

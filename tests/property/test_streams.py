@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import StreamDeliveries
-from spark_stomp.receiver.stream_log import offsets_in, part
+from spark_stomp.receiver.stream_log import frame_range, offsets_in
 
 # Before a frame: EOLs that end the frame before it, and heart-beats.
 LEADS = st.sampled_from([b"", b"\n", b"\n\n", b"\n\n\n"])
@@ -54,7 +54,7 @@ def test_a_part_of_a_block_has_its_frames(data: st.DataObject) -> None:
     frames = [data.draw(framed(number)) for number in range(data.draw(st.integers(1, 6)))]
     end = data.draw(st.integers(1, len(frames)))
     begin = data.draw(st.integers(0, end - 1))
-    cut = part(block_of(frames, "why"), begin, end)
+    cut = frame_range(block_of(frames, "why"), begin, end)
     assert [cut.data[low:high] for low, high in pairwise([0, *cut.ends])] == frames[begin:end]
     assert (cut.acks, cut.ids, cut.subscriptions, cut.malformed) == ([], [], [], "why")
 

@@ -12,7 +12,7 @@ from support.options import source_options
 from spark_stomp.errors import ConnectionLost, StreamTruncated
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import StreamCursor, begin_of, stream_cursor
+from spark_stomp.receiver import StreamCursor, begin_of, stream_receiver
 
 STREAM = "/amq/queue/a"
 
@@ -37,8 +37,8 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     broker = Broker()
-    monkeypatch.setattr(stream_cursor, "first_offset", broker.first_offset)
-    monkeypatch.setattr(stream_cursor, "stream_ends", broker.stream_ends)
+    monkeypatch.setattr(stream_receiver, "first_offset", broker.first_offset)
+    monkeypatch.setattr(stream_receiver, "stream_ends", broker.stream_ends)
     return broker
 
 
@@ -143,7 +143,7 @@ class TestAGap:
         def lost(*_: object) -> int:
             raise ConnectionLost("b:1 did not say")
 
-        monkeypatch.setattr(stream_cursor, "first_offset", lost)
+        monkeypatch.setattr(stream_receiver, "first_offset", lost)
         one = cursor(5)
         with pytest.raises(ConnectionLost):
             taken(one, 11)
