@@ -1,10 +1,10 @@
 """The receivers of a query: each is a connection with its subscriptions, takes messages and sends their ACKs.
 
 To read the code, begin with receiver.py, the thread and its connection, and deliveries.py, the rules for each
-message. What was received and has no number yet is in inbox.py, what has one in log.py.
+message. What was received and has no number yet is in blocks.py, what has one in log.py.
 """
 
-from spark_stomp.receiver.block import Block
+from spark_stomp.receiver.blocks import Block
 from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries, Received
 from spark_stomp.receiver.log import Log

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from spark_stomp.frame_batch import MessageKey
 
 if TYPE_CHECKING:
-    from spark_stomp.receiver.block import Block
+    from spark_stomp.receiver.blocks import Block
 
 # Messages of a block that are ACKed together: the block, and the first and the last of them plus one.
 Part = tuple["Block", int, int]

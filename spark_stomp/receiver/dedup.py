@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 from spark_stomp.frame_batch import Ids, MessageKey
-from spark_stomp.receiver.block import Block, Place
+from spark_stomp.receiver.blocks import Block, Place
 
 # A judgement, not measured: about six times the default prefetch (40,000), the most messages that can be
 # un-acked on a connection.

@@ -48,8 +48,7 @@ from dataclasses import dataclass, replace
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_queue import AckQueue, Acks
-from spark_stomp.receiver.block import Block, Place
-from spark_stomp.receiver.inbox import Inbox
+from spark_stomp.receiver.blocks import Block, Inbox, Place
 from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.status import Counts
 

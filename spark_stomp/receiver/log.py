@@ -27,7 +27,7 @@ from dataclasses import replace
 
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.frame_batch import FrameBatch, FrameIndex, Ids, bytes_between, end_within, merged_ranges
-from spark_stomp.receiver.block import Block, frame_keys
+from spark_stomp.receiver.blocks import Block, frame_keys
 from spark_stomp.receiver.dedup import DedupIndex
 
 

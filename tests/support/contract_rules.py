@@ -39,14 +39,14 @@ _TEXT = """
     integration/receiver/test_receiver.py::test_each_log_has_its_own_id
 2.3 source.backlog:MemoryBacklog.choose_end | self._receivers[name].number(count) -> pass
     unit/source/test_backlog.py::test_what_was_told_stays_if_its_connection_breaks
-2.4 receiver.inbox:Inbox.drop | block.pinned -> True
+2.4 receiver.blocks:Inbox.drop | block.pinned -> True
     unit/receiver/test_deliveries.py::test_what_was_told_stays_and_the_rest_is_dropped
 2.4 receiver.deliveries:Deliveries.disconnected | redelivers -> True
     unit/receiver/test_deliveries.py::test_where_nothing_comes_again_everything_stays
 2.5 source.backlog:MemoryBacklog.choose_end |
     any((self._receivers[name].inbox.pending < count for name, count in shares.items())) -> False
     unit/source/test_backlog.py::test_what_broke_between_look_and_tell_is_looked_at_again
-2.6 receiver.block:Block.attach | self.pinned = True ->
+2.6 receiver.blocks:Block.attach | self.pinned = True ->
     unit/receiver/test_deliveries.py::test_a_message_that_another_delivery_counts_on_is_not_dropped
 # 3. A lost range is empty, is never filled again and is never ACKed
 3.1 source.query:QueryRuntime.partitions |
@@ -67,15 +67,15 @@ _TEXT = """
     -> self._queue = self._first = getattr(self, "_first", None) or AckQueue();
     self._queue.closed = False
     unit/receiver/test_deliveries.py::test_what_was_due_on_a_lost_connection_is_void
-4.2 receiver.block:frame_keys | blake2b(body, digest_size=16).digest() -> b""
+4.2 receiver.blocks:frame_keys | blake2b(body, digest_size=16).digest() -> b""
     unit/receiver/test_deliveries.py::test_the_same_key_with_another_body_is_new_and_counted
-4.2 receiver.block:frame_keys | MessageKey(destination, name, digest, subscription)
+4.2 receiver.blocks:frame_keys | MessageKey(destination, name, digest, subscription)
     -> MessageKey(destination, name, digest)
     unit/receiver/test_deliveries.py::test_the_same_message_by_another_entry_is_new
 4.3 receiver.deliveries:Deliveries._sort_out |
     self._index.add_new(held.ids, held) -> self._index.add_new(held.ids, held) or not marked
     unit/receiver/test_deliveries.py::test_the_mark_of_redelivery_does_not_matter
-4.4 receiver.block:Block.attach | [*live, (queue, key, handle)] -> [(queue, key, handle)]
+4.4 receiver.blocks:Block.attach | [*live, (queue, key, handle)] -> [(queue, key, handle)]
     unit/receiver/test_deliveries.py::test_every_live_handle_is_acked_on_its_own_connection
 4.5 receiver.log:Log.remember | index.remember_unconfirmed(block.all_keys) -> pass
     unit/receiver/test_deliveries.py::test_committed_and_unconfirmed_is_acked_again_and_dropped

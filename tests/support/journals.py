@@ -15,7 +15,7 @@ from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal.formats import FRAMES
 from spark_stomp.journal.store import ArrowStore, Disk, FolderStore, Objects, Store
-from spark_stomp.receiver.block import frame_keys
+from spark_stomp.receiver.blocks import frame_keys
 
 RESERVE_BYTES = 2_000
 

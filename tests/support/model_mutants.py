@@ -9,11 +9,11 @@ _TEXT = """
 1.1 receiver.deliveries:Deliveries.receive | self._queue.came(len(acks), held.size, received_at)
     -> self._queue.came(len(acks), held.size, received_at); self._queue.push(held, 0, len(acks))
     property/test_log.py::TestInMemory
-1.1 receiver.block:Place.may_be_acked | log.ackable -> log.end
+1.1 receiver.blocks:Place.may_be_acked | log.ackable -> log.end
     property/test_log.py::TestInMemory
-1.1 receiver.block:Block.permit_acks | at < stop -> True
+1.1 receiver.blocks:Block.permit_acks | at < stop -> True
     property/test_log.py::TestWithJournal
-1.1 receiver.block:Block.permit_acks | min(high - first, len(self)) -> len(self)
+1.1 receiver.blocks:Block.permit_acks | min(high - first, len(self)) -> len(self)
     property/test_log.py::TestWithJournal
 1.10 receiver.ack_queue:AckQueue.confirm | self._groups and self._groups[0].confirmed -> self._groups
     property/test_log.py::TestInMemory
@@ -40,7 +40,7 @@ J.5 source.journal_writer:JournalWriter._write | self._ack_when_durable -> True
     property/test_log.py::TestInMemory
 2.2 receiver.log:new_id | secrets.token_hex(8) -> "0"
     property/test_log.py::TestInMemory
-2.3 receiver.inbox:Inbox.take | self._waiting.popleft() -> self._waiting.pop()
+2.3 receiver.blocks:Inbox.take | self._waiting.popleft() -> self._waiting.pop()
     property/test_log.py::TestInMemory
 2.5 source.backlog:MemoryBacklog.choose_end |
     any((self._receivers[name].inbox.pending < count for name, count in shares.items())) -> False
@@ -51,22 +51,22 @@ J.2 source.journal_backlog:JournalBacklog.read | self._journal.batches(ticket.lo
 J.7 receiver.deliveries:Deliveries.take | block.pinned = True ->
     property/test_log.py::TestWithJournal
 # What is known again
-2.4 receiver.inbox:Inbox.drop | block.remainder(but) if but else None -> None
+2.4 receiver.blocks:Inbox.drop | block.remainder(but) if but else None -> None
     property/test_log.py::TestInMemory
 2.4 receiver.deliveries:Deliveries.disconnected | self._index.remove(block.ids or (), block) ->
     property/test_log.py::TestInMemory
-2.6 receiver.block:Block.attach | self.pinned = True ->
+2.6 receiver.blocks:Block.attach | self.pinned = True ->
     property/test_log.py::TestInMemory
-4.2 receiver.block:frame_keys | blake2b(body, digest_size=16).digest() -> b""
+4.2 receiver.blocks:frame_keys | blake2b(body, digest_size=16).digest() -> b""
     property/test_log.py::TestInMemory
 4.3 receiver.deliveries:Deliveries._sort_out |
     self._index.add_new(held.ids, held) -> self._index.add_new(held.ids, held) or not marked
     property/test_log.py::TestInMemory
-4.3 receiver.block:Block.find | Place(self, one) -> Place(self, 0)
+4.3 receiver.blocks:Block.find | Place(self, one) -> Place(self, 0)
     property/test_log.py::TestInMemory
 4.3 receiver.deliveries:Deliveries.number | self._index.move(rest.ids or (), block, rest) ->
     property/test_log.py::TestInMemory
-4.4 receiver.block:Block.split | at >= count -> at > count
+4.4 receiver.blocks:Block.split | at >= count -> at > count
     property/test_log.py::TestInMemory
 4.5 receiver.log:Log.remember | index.remember_unconfirmed(block.all_keys) -> pass
     property/test_log.py::TestInMemory

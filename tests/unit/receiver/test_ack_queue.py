@@ -6,7 +6,7 @@ import pytest
 
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.receiver.ack_queue import AckQueue
-from spark_stomp.receiver.block import Block
+from spark_stomp.receiver.blocks import Block
 
 KEY = MessageKey("/queue/a", b"id", b"")
 MANY = 1_000

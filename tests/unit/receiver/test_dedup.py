@@ -9,7 +9,7 @@ from support.journals import key
 
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
-from spark_stomp.receiver.block import Block, Place, frame_keys
+from spark_stomp.receiver.blocks import Block, Place, frame_keys
 from spark_stomp.receiver.dedup import DedupIndex, RememberedKeys
 
 

@@ -12,7 +12,7 @@ from spark_stomp.errors import RangeUnavailable
 from spark_stomp.frame_batch import FrameBatch, Ids, joined
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import Block, DedupIndex, Deliveries, Log
-from spark_stomp.receiver.inbox import Inbox
+from spark_stomp.receiver.blocks import Inbox
 
 FRAMES = [
     b"\n" * at + b"MESSAGE\ndestination:/q\n\n%d.%d\0" % (block, at) for block in range(5) for at in range(3)
