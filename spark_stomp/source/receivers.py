@@ -25,12 +25,11 @@ from spark_stomp.receiver import (
     StreamDeliveries,
     StreamReceiver,
 )
-from spark_stomp.source.backlog import Backlog, MemoryBacklog
+from spark_stomp.source.backlog import Backlog, MemoryBacklog, StreamBacklog
 from spark_stomp.source.journal_backlog import JournalBacklog, recover
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
-from spark_stomp.source.stream_backlog import StreamBacklog
 from spark_stomp.status.source import ReceiverPart
 
 

@@ -221,17 +221,17 @@ R.1 receiver.stream_receiver:StreamDeliveries.receive_from | self.log.add(self.i
     unit/source/test_stream_backlog.py::TestBatches::test_follow_one_another_without_gap_and_overlap
 R.2 source.query:QueryRuntime.partitions | self._backlog.holds(end) -> True
     integration/spark/test_stream_reader_streams.py::test_a_planned_batch_comes_again_and_the_others_after_it
-R.2 source.stream_backlog:StreamBacklog.begin | planned.get(name) or known -> known
+R.2 source.backlog:StreamBacklog.begin | planned.get(name) or known -> known
     unit/source/test_stream_backlog.py::TestWhereARunBegins::test_at_a_batch_that_is_planned
 R.3 receiver.stream_receiver:StreamCursor.header | self.next is None -> True
     unit/receiver/test_stream_cursor.py::TestWhereItBegins::test_and_goes_on_behind_the_last_message
 R.3 receiver.stream_receiver:StreamCursor.take | max(0, self.next - first) -> 0
     unit/receiver/test_stream_cursor.py::test_messages_before_the_next_one_are_skipped
-R.4 source.stream_backlog:StreamBacklog.begin | end is None -> True
+R.4 source.backlog:StreamBacklog.begin | end is None -> True
     unit/source/test_stream_backlog.py::TestWhereARunBegins::test_where_the_options_say_only_for_what_the_checkpoint_does_not_name
 R.4 source.query:QueryRuntime.latest_offset | return begin -> return start
     integration/spark/test_stream_reader_streams.py::test_latest_is_where_the_stream_ended_although_nothing_came
-R.5 source.stream_backlog:StreamBacklog._available | min(received, end) -> received
+R.5 source.backlog:StreamBacklog._available | min(received, end) -> received
     unit/source/test_stream_backlog.py::TestTheEndOfARun::test_is_that_of_the_streams_when_it_began
 R.5 source.planning:_batch_is_complete | mode is Mode.ONCE and situation.complete is not None -> False
     unit/source/test_waiting.py::TestAKnownEnd::test_only_silence_ends_the_wait_of_a_batch_that_may_be_the_only_one

@@ -16,10 +16,10 @@ from spark_stomp.frameserver import RangeTicket
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import ReceiverStatus, StreamDeliveries
-from spark_stomp.source import stream_backlog
+from spark_stomp.source import backlog
+from spark_stomp.source.backlog import StreamBacklog
 from spark_stomp.source.offsets import INITIAL, STREAM, LogEnd, Offset, Range, plan, split
 from spark_stomp.source.planning import Available, BatchLimits, shares_of
-from spark_stomp.source.stream_backlog import StreamBacklog
 
 A, B = "/amq/queue/a", "/amq/queue/b"
 SIZE = 12
@@ -282,7 +282,7 @@ class TestTheEndOfARun:
             self.ends += 1
             return dict.fromkeys(destinations, self.ends - 1)
 
-        monkeypatch.setattr(stream_backlog, "stream_ends", stream_ends)
+        monkeypatch.setattr(backlog, "stream_ends", stream_ends)
 
     def complete(self, one: Run, start: Offset = INITIAL) -> list[bool | None]:
         return [found.complete for found in one.available(start)]
@@ -357,7 +357,7 @@ def test_a_login_that_is_refused_when_a_run_asks_for_the_ends_is_said_at_once(
     def refused(*_: object) -> dict[str, int]:
         raise LoginRefused("b:1 refused CONNECT: no")
 
-    monkeypatch.setattr(stream_backlog, "stream_ends", refused)
+    monkeypatch.setattr(backlog, "stream_ends", refused)
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it is tried again"))
     with pytest.raises(LoginRefused):
         StreamBacklog(source_options("stomp://b", A, startingOffsets="earliest"), {}).bound(until_now=True)
