@@ -27,8 +27,7 @@ from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_batch_options
 from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.quoting import line
-from spark_stomp.source.browse import browse
-from spark_stomp.source.stream_read import read_stream
+from spark_stomp.source.reads import browse, read_stream
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,8 +27,7 @@ from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_batch_options
 from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.quoting import line
-from spark_stomp.source.browse import browse
-from spark_stomp.source.stream_read import tail_stream
+from spark_stomp.source.reads import browse, tail_stream
 
 _UNUSED = ("startingOffsets", "endingOffsets", "maxDrainTime", "allowLoss")
 _ENDS: Final = "tail begins -n messages before the end of a stream, and ends there, or with -f at Ctrl-C"

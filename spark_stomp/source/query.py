@@ -36,8 +36,8 @@ from spark_stomp.source.planning import (
     shares_of,
 )
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
+from spark_stomp.source.reads import FrameRanges
 from spark_stomp.source.receivers import ReceiverGroup
-from spark_stomp.source.tasks import FrameRanges
 from spark_stomp.status.files import StatusWriter, query_name
 from spark_stomp.status.source import QueryPart, RunIdentity, TotalsPart
 

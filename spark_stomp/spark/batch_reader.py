@@ -10,9 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_stomp.arrow import decode_frames
 from spark_stomp.columns import Projection
 from spark_stomp.options import SourceOptions
-from spark_stomp.source.browse import browse
-from spark_stomp.source.stream_read import read_stream
-from spark_stomp.source.tasks import RowSettings
+from spark_stomp.source.reads import RowSettings, browse, read_stream
 from spark_stomp.spark.error_texts import plain_iterator
 
 

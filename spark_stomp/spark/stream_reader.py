@@ -19,7 +19,7 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime, QueryStatus
-from spark_stomp.source.tasks import FrameRanges, RowSettings, read_ranges
+from spark_stomp.source.reads import FrameRanges, RowSettings, read_ranges
 from spark_stomp.spark.error_texts import plain_iterator, plainly
 from spark_stomp.spark.worker_tuning import collect_rarely, expect_input, spare_the_next_task
 

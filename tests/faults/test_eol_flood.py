@@ -17,8 +17,8 @@ from support.options import source_options
 from support.tcp import tcp_server
 
 from spark_stomp.errors import ReceiptTimeout
-from spark_stomp.source.browse import browse
 from spark_stomp.source.planning import Mode
+from spark_stomp.source.reads import browse
 from spark_stomp.transport import open_connection
 
 FLOOD = b"\n" * (1 << 20)
@@ -57,7 +57,7 @@ def test_the_receipt_of_disconnect() -> None:
 
 def test_the_end_of_a_batch_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes instead of the receipt of DISCONNECT is not read without end."""
-    monkeypatch.setattr("spark_stomp.source.browse.DISCONNECT_TIMEOUT", 60.0)
+    monkeypatch.setattr("spark_stomp.source.reads.DISCONNECT_TIMEOUT", 60.0)
     with flooding(None) as url:
         begun = time.monotonic()
         assert list(browse(source_options(url, idleTimeout="1s"))) == []

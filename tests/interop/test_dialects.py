@@ -19,7 +19,7 @@ from spark_stomp.brokers import Dialect, dialect_for, dialect_named
 from spark_stomp.errors import DestinationRefused, TooManyMessages, UnsupportedError
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.protocol import Frame, encode_frame
-from spark_stomp.source.browse import browse
+from spark_stomp.source.reads import browse
 from spark_stomp.transport import Connection, open_connection
 
 

@@ -19,7 +19,7 @@ from support.waiting import PATIENCE, wait_until
 from spark_stomp.brokers import dialect_named
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import parse_batch_options, parse_source_options
-from spark_stomp.source.browse import browse
+from spark_stomp.source.reads import browse
 from spark_stomp.transport import Connection, open_connection
 
 on_rabbitmq = pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.source.offsets import INITIAL
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime
-from spark_stomp.source.stream_read import read_stream
+from spark_stomp.source.reads import read_stream
 
 pytestmark = pytest.mark.broker
 

@@ -25,8 +25,7 @@ from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.receiver import stream_ends
 from spark_stomp.receiver.stream_log import first_offset
 from spark_stomp.source.planning import Mode
-from spark_stomp.source.stream_read import read_stream
-from spark_stomp.source.tasks import RowSettings
+from spark_stomp.source.reads import RowSettings, read_stream
 
 pytestmark = pytest.mark.broker
 

@@ -159,7 +159,7 @@ _TEXT = """
 7.7 receiver.receiver:Receiver._take_malformed | self._options.on_malformed == 'column' and message.ack
     -> False
     integration/source/test_malformed_rows.py::test_rows_in_order_acked_like_any
-7.8 source.tasks:RowSettings.of | without and MALFORMED not in projection.columns -> False
+7.8 source.reads:RowSettings.of | without and MALFORMED not in projection.columns -> False
     integration/source/test_malformed_rows.py::TestTheColumnIsRequired::test_by_the_options_that_fill_it
 7.9 receiver.receiver:Receiver._take_new |
     self._streams.at_messages(block) -> pass

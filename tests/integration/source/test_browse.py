@@ -31,8 +31,7 @@ from spark_stomp.errors import (
 )
 from spark_stomp.options import Endpoint, parse_batch_options
 from spark_stomp.receiver import Deliveries
-from spark_stomp.source.browse import browse
-from spark_stomp.source.tasks import RowSettings
+from spark_stomp.source.reads import RowSettings, browse
 from spark_stomp.spark.batch_reader import StompBatchReader
 
 QUEUE = "/queue/a"
@@ -382,7 +381,7 @@ def test_memory_is_bounded_while_the_consumer_is_slow(
         made.append(Deliveries(*given))
         return made[-1]
 
-    monkeypatch.setattr("spark_stomp.source.browse.Deliveries", kept)
+    monkeypatch.setattr("spark_stomp.source.reads.Deliveries", kept)
     bodies = [b"%d" % number * 2_000 for number in range(1_000)]
     devbroker.publish_many(QUEUE, bodies)
     most = 512 << 10

@@ -15,7 +15,7 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import MalformedMessageError, OptionError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.source.journal_backlog import stable_ids
-from spark_stomp.source.tasks import RowSettings
+from spark_stomp.source.reads import RowSettings
 
 QUEUE = "/queue/a"
 NUL = b"x:a\0b\n"

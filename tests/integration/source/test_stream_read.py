@@ -15,8 +15,7 @@ from spark_stomp.arrow import decode_frames
 from spark_stomp.columns import Projection
 from spark_stomp.errors import MalformedMessageError, StreamTruncated, SubscribeTimeout, UnsupportedError
 from spark_stomp.options import parse_batch_options
-from spark_stomp.source.stream_read import read_stream, tail_stream
-from spark_stomp.source.tasks import RowSettings
+from spark_stomp.source.reads import RowSettings, read_stream, tail_stream
 
 NAME = "/amq/queue/a"
 

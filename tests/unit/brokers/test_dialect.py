@@ -13,7 +13,7 @@ from spark_stomp.columns import Projection
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.source.journal_backlog import stable_ids
-from spark_stomp.source.tasks import RowSettings
+from spark_stomp.source.reads import RowSettings
 
 
 @pytest.mark.parametrize(
