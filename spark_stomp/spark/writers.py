@@ -13,8 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from spark_stomp.columns import SinkColumns
 from spark_stomp.logs import lines_about
 from spark_stomp.options import SinkOptions
-from spark_stomp.sink.commit import abort, commit
-from spark_stomp.sink.task import TaskResult, send_batches
+from spark_stomp.sink.write import TaskResult, abort, commit, send_batches
 from spark_stomp.spark.error_texts import plainly
 from spark_stomp.spark.row_batches import row_batches
 from spark_stomp.spark.versions import ARROW_STREAM_WRITER

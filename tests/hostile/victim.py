@@ -24,7 +24,7 @@ from support.receivers import LoneReceiver
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import StompError
-from spark_stomp.sink.task import send_batches
+from spark_stomp.sink.write import send_batches
 from spark_stomp.source.reads import FrameRanges, browse
 from spark_stomp.transport import open_connection
 

@@ -14,7 +14,7 @@ from support.driven import Run
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import SinkRowError, UnsupportedError
 from spark_stomp.options import parse_sink_options
-from spark_stomp.sink.task import TaskResult, send_batches
+from spark_stomp.sink.write import TaskResult, send_batches
 
 pytestmark = [pytest.mark.broker, on_every_rabbitmq]
 

@@ -24,7 +24,7 @@ from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import StompError
 from spark_stomp.protocol import Frame
 from spark_stomp.protocol.encoder import SEND_OWNS
-from spark_stomp.sink.task import TaskResult, send_batches
+from spark_stomp.sink.write import TaskResult, send_batches
 from spark_stomp.transport import open_connection
 
 Pairs = list[tuple[str, str]]

@@ -16,7 +16,7 @@ from support.driven import Run
 
 from spark_stomp.columns import SinkColumns
 from spark_stomp.options import parse_sink_options
-from spark_stomp.sink.task import TaskResult, send_batches
+from spark_stomp.sink.write import TaskResult, send_batches
 
 TYPES = {
     "body": pa.binary(),

@@ -269,9 +269,9 @@ S.6 sink.sender:Sender._recover | raise self._failure(error) from error -> raise
     integration/sink/test_sender.py::TestABlockedBroker::test_is_given_up_in_time_with_the_counts
 S.7 sink.sender:Sender.__exit__ | self._close() -> pass
     integration/sink/test_sender.py::TestWhileSparkComputes::test_nothing_runs_on_after_the_sender
-S.8 sink.commit:commit | _proved.prove(options, run, connected=figures.connections > 0) -> pass
+S.8 sink.write:commit | _proved.prove(options, run, connected=figures.connections > 0) -> pass
     integration/sink/test_proof.py::test_a_wrong_password_fails_a_runs_first_batch_without_rows
-S.9 sink.commit:commit | raise refused -> pass
+S.9 sink.write:commit | raise refused -> pass
     integration/spark/test_writers.py::TestRowsThatCannotBeSent::test_fail_the_commit_and_not_the_task
 S.10 sink.encoder:RowEncoder._row_by_row | frames.append(self._dead_letter(row, number, problem, receipt))
     -> frames.insert(0, self._dead_letter(row, number, problem, receipt))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_stomp.columns import Projection, SinkColumns
 from spark_stomp.options import parse_sink_options, parse_source_options
-from spark_stomp.sink.task import send_batches
+from spark_stomp.sink.write import send_batches
 from spark_stomp.source.query import QueryStatus
 from spark_stomp.spark.stream_reader import StompStreamReader
 from support.waiting import PATIENCE, wait_until

@@ -38,11 +38,11 @@ class TestWhereNobodySetUpLogging:
         # Workers serve one query after the other.
         assert len(lines_of("show('debug'); show('info'); log.debug('a'); log.info('b')")) == 1
 
-    @pytest.mark.parametrize("part", ["sender.Sender(given)", "commit._sum(given, [])"])
+    @pytest.mark.parametrize("part", ["sender.Sender(given)", "write._sum(given, [])"])
     def test_the_sink_shows_what_its_option_says(self, part: str) -> None:
         def shown(level: str) -> list[str]:
             given = f"parse_sink_options({{'url': 'stomp://h', 'logLevel': '{level}'}})"
-            imported = "from spark_stomp.options import *; from spark_stomp.sink import commit, sender\n"
+            imported = "from spark_stomp.options import *; from spark_stomp.sink import write, sender\n"
             return lines_of(f"{imported}given = {given}\n{part}\nlog.info('hello')")
 
         assert shown("info")[-1].endswith("INFO hello")

@@ -13,9 +13,8 @@ from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import LoginRefused
 from spark_stomp.options import SinkOptions
-from spark_stomp.sink import commit as sink_commit
-from spark_stomp.sink.commit import ProvedRuns
-from spark_stomp.sink.task import TaskResult
+from spark_stomp.sink import write as sink_commit
+from spark_stomp.sink.write import ProvedRuns, TaskResult
 from spark_stomp.spark.writers import Confirmed, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
 

@@ -13,7 +13,7 @@ from support.options import sink_options
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import SinkRowError
-from spark_stomp.sink.task import TaskResult
+from spark_stomp.sink.write import TaskResult
 from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
 
@@ -39,7 +39,7 @@ def test_a_login_in_clear_is_said_once_a_query(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each commit of a stream comes to a new object in a new process, so that only its number tells."""
-    monkeypatch.setattr("spark_stomp.sink.commit._connect", lambda _: None)
+    monkeypatch.setattr("spark_stomp.sink.write._connect", lambda _: None)
     options = sink_options("stomp://broker.example", login="ada", password="a secret")
     columns = SinkColumns(("body",), False)
     for number in range(3):
