@@ -39,8 +39,7 @@ from spark_stomp.protocol import Frame, encode_frame
 from spark_stomp.quoting import quoted
 from spark_stomp.sink.cells import as_binary
 from spark_stomp.sink.columnar import SliceFrames
-from spark_stomp.sink.dead_letters import DeadLetters
-from spark_stomp.sink.rows import Row, RowFrames, rows_of
+from spark_stomp.sink.rows import DeadLetters, Row, RowFrames, rows_of
 from spark_stomp.sink.rules import SendRules, send_rules
 from spark_stomp.sink.window import EncodedSlice, receipt_id
 
