@@ -40,8 +40,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_stomp.spark.datasource import StompDataSource
-    from spark_stomp.spark.registration import register
+    from spark_stomp.spark.datasource import StompDataSource, register
 
 __all__ = ["StompDataSource", "__version__", "register"]
 
@@ -58,7 +57,7 @@ def __getattr__(name: str) -> object:
 
         return StompDataSource
     if name == "register":
-        from spark_stomp.spark.registration import register
+        from spark_stomp.spark.datasource import register
 
         return register
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,13 +1,18 @@
-"""``format("stomp")``: makes the readers and writers, and chooses their classes for this release of Spark."""
+"""``format("stomp")``: makes readers and writers; and ``register(spark)``, which makes the format known."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from spark_stomp.columns import SinkColumns
-from spark_stomp.errors import StompError, UnsupportedError
+from spark_stomp.errors import StompError, UnsupportedError, WrongPython
 from spark_stomp.options import (
     SinkOptions,
     check_read,
@@ -16,16 +21,26 @@ from spark_stomp.options import (
     parse_source_options,
     reads_streams,
 )
-from spark_stomp.spark.batch_reader import StompBatchReader
 from spark_stomp.spark.error_texts import plainly
+from spark_stomp.spark.readers import STREAM_READER, RefusingStreamReader, StompBatchReader
 from spark_stomp.spark.schema import projection, sink_columns, source_struct
-from spark_stomp.spark.stream_reader import RefusingStreamReader, StompStreamReader
-from spark_stomp.spark.versions import ADMISSION_CONTROL, ARROW_STREAM_WRITER
-from spark_stomp.spark.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
+from spark_stomp.spark.versions import is_known_already
+from spark_stomp.spark.writers import STREAM_WRITER, StompBatchWriter, StompStreamWriter
 from spark_stomp.status.files import check_status_file
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+_HERE: Final = f"{sys.version_info[0]}.{sys.version_info[1]}"
+_PROBE: Final = f"""
+import sys, spark_stomp, pyarrow, numpy
+here = f"{{sys.version_info[0]}}.{{sys.version_info[1]}}"
+here == "{_HERE}" or sys.exit(f"it is Python {{here}} and not {_HERE}")
+"""
+# Seconds for an interpreter to start, on a cold disk of a busy machine. A judgement, not measured.
+_TIMEOUT: Final = 60.0
+_PLATFORM: Final = "DATABRICKS_RUNTIME_VERSION"
 
 
 class StompDataSource(DataSource):
@@ -54,7 +69,7 @@ class StompDataSource(DataSource):
         try:
             options = parse_source_options(self.options)
             check_status_file(options)
-            return _stream_reader_class()(options, projection(schema))
+            return STREAM_READER(options, projection(schema))
         except StompError as error:
             return RefusingStreamReader(error)
 
@@ -68,7 +83,7 @@ class StompDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> StompStreamWriter:  # noqa: N802 - Spark's name
         _refuse_overwrite(overwrite)
         options = self._sink_options()
-        return _stream_writer_class()(options, _sink_columns(schema, options))
+        return STREAM_WRITER(options, _sink_columns(schema, options))
 
     def _sink_options(self) -> SinkOptions:
         options = parse_sink_options(self.options)
@@ -90,17 +105,43 @@ def _refuse_overwrite(overwrite: bool) -> None:
         )
 
 
-def _stream_reader_class() -> type[StompStreamReader]:
-    if not ADMISSION_CONTROL:
-        return StompStreamReader
-    from spark_stomp.spark.admission_reader import AdmissionStreamReader
+@plainly
+def register(spark: SparkSession) -> None:
+    """Make ``format("stomp")`` known to ``spark``. Not needed if Spark finds the package automatically.
 
-    return AdmissionStreamReader
+    Raises:
+        WrongPython: Spark runs Python code in an interpreter that cannot run this package. This is not
+            checked over Spark Connect, where the interpreter is on another machine, nor on Databricks, which
+            provides it.
+    """
+    if _PLATFORM not in os.environ:
+        _check_python(spark)
+    try:
+        spark.dataSource.register(StompDataSource)
+    except PySparkException as error:
+        if not is_known_already(error):
+            raise
 
 
-def _stream_writer_class() -> type[StompStreamWriter]:
-    if not ARROW_STREAM_WRITER:
-        return StompRowStreamWriter
-    from spark_stomp.spark.writers import ArrowStreamWriter
-
-    return ArrowStreamWriter
+def _check_python(spark: Any) -> None:
+    context = getattr(spark, "sparkContext", None)  # a session of Spark Connect has none
+    name = getattr(context, "pythonExec", None)
+    if not isinstance(name, str) or shutil.which(name) == sys.executable:
+        return
+    try:
+        run = subprocess.run(
+            [name, "-c", _PROBE], capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return
+    except OSError as error:
+        problem = f"it does not start here ({error.strerror})"
+    else:
+        if not run.returncode:
+            return
+        problem = run.stderr.strip().rpartition("\n")[2]
+    raise WrongPython(
+        f"Spark runs Python code with {shutil.which(name) or name}: {problem}. This is {sys.executable}. "
+        'Before the session is made, set os.environ["PYSPARK_PYTHON"] = sys.executable, or with spark-submit '
+        f"--conf spark.pyspark.python={sys.executable}"
+    )

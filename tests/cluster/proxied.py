@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from support.spark import Recorder, spark_session
 
 from spark_stomp.spark.datasource import StompDataSource
-from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.readers import StompStreamReader
 
 
 def source_behind(proxy: int, secrets: Path) -> type[StompDataSource]:

@@ -24,7 +24,7 @@ from support.waiting import wait_until
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal.journal import Journal
 from spark_stomp.journal.objects import FrameObjects
-from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.readers import StompStreamReader
 
 BATCH = 20
 # The un-acked window of the cells: the batch that is processed, and the one that arrives.

@@ -16,7 +16,7 @@ from support.points import Point, Points
 from support.waiting import wait_until
 
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.readers import StompStreamReader
 
 # The two modes with a journal differ little here: the quick tests take one of them.
 _MODES = [pytest.param(mode, marks=[pytest.mark.soak] * (mode == "journal")) for mode in MODES]

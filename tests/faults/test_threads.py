@@ -21,7 +21,7 @@ from spark_stomp.frameserver.client import new_token
 from spark_stomp.options import parse_batch_options
 from spark_stomp.sink.sender import Sender
 from spark_stomp.source.reads import browse
-from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.readers import StompStreamReader
 
 pytestmark = pytest.mark.rule("7.1")
 

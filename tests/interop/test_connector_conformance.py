@@ -25,7 +25,7 @@ from spark_stomp.columns import Projection
 from spark_stomp.errors import BrokerError, StompError, TooManyMessages
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.protocol import Event, MessageBlock, unescape
-from spark_stomp.spark.batch_reader import StompBatchReader
+from spark_stomp.spark.readers import StompBatchReader
 from spark_stomp.transport import open_connection
 
 BODIES = [b"message %d" % number for number in range(300)]

@@ -113,7 +113,7 @@ _TEXT = """
     unit/source/test_waiting.py::TestDrain::test_ends_at_max_drain_time_even_with_messages
 5.7 receiver.pause:BoundedReader.poll | self._deliveries.room() <= 0 -> False
     integration/receiver/test_pause.py::test_beyond_the_bound_the_socket_is_left_unread
-5.8 spark.stream_reader:StompStreamReader.latestOffset | first and runtime.drains_first -> False
+5.8 spark.readers:StompStreamReader.latestOffset | first and runtime.drains_first -> False
     integration/source/test_drain.py::TestTheFirstBatch::test_takes_all_there_is
 5.9 source.query:QueryRuntime._cut | self._log_what_is_left(mode, situation, only=only) -> pass
     integration/source/test_drain.py::TestOneBatch::test_that_leaves_more_on_the_broker_says_how_to_get_it
@@ -130,9 +130,9 @@ _TEXT = """
 # 6. The offset says exactly what was read
 6.1 source.offsets:split | low = high -> low = high + 1
     unit/source/test_planning.py::test_split_covers_the_ranges_once
-6.2 spark.stream_reader:StompStreamReader.initialOffset | INITIAL -> (self._last_end or INITIAL)
+6.2 spark.readers:StompStreamReader.initialOffset | INITIAL -> (self._last_end or INITIAL)
     integration/spark/test_stream_reader.py::test_42_start_of_latest_offset_is_the_evidence
-6.3 spark.stream_reader:StompStreamReader.latestOffset |
+6.3 spark.readers:StompStreamReader.latestOffset |
     start if start is not None and end == begin else end.to_dict() -> end.to_dict()
     integration/spark/test_stream_reader.py::test_with_nothing_new_the_last_end_comes_back_byte_for_byte
 6.4 source.offsets:_entry | base | {'id': end.id, 'next': end.next}

@@ -15,7 +15,7 @@ from spark_stomp.columns import Projection, SinkColumns
 from spark_stomp.options import parse_sink_options, parse_source_options
 from spark_stomp.sink.write import send_batches
 from spark_stomp.source.query import QueryStatus
-from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.readers import StompStreamReader
 from support.waiting import PATIENCE, wait_until
 
 Json = dict[str, Any]

@@ -32,7 +32,7 @@ from spark_stomp.errors import (
 from spark_stomp.options import Endpoint, parse_batch_options
 from spark_stomp.receiver import Deliveries
 from spark_stomp.source.reads import RowSettings, browse
-from spark_stomp.spark.batch_reader import StompBatchReader
+from spark_stomp.spark.readers import StompBatchReader
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(25)]

@@ -18,7 +18,7 @@ from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, MalformedMessageError
 from spark_stomp.receiver import Receiver, ReceiverStatus
-from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.readers import StompStreamReader
 
 QUEUES = ["/queue/a", "/queue/b", "/queue/c"]
 CALLS = 50
@@ -75,7 +75,7 @@ def test_calls_look_at_no_receiver(idle: Idle) -> None:
 @pytest.mark.skipif(spark_release() < (4, 2), reason="Spark asks for no progress before 4.2")
 def test_calls_for_the_progress_make_no_status(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark asks for it as often as for the next offset."""
-    from spark_stomp.spark.admission_reader import AdmissionStreamReader
+    from spark_stomp.spark.readers import AdmissionStreamReader
 
     query = Idle(devbroker.url, monkeypatch, AdmissionStreamReader)
     report = query.reader.reportLatestOffset  # type: ignore[attr-defined]

@@ -33,7 +33,7 @@ from spark_stomp.source.backlog import MemoryBacklog
 from spark_stomp.source.offsets import MEMORY, Offset
 from spark_stomp.source.planning import Available, BatchLimits, Decision, Mode, Situation
 from spark_stomp.source.query import QueryStatus
-from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.readers import StompStreamReader
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(20)]

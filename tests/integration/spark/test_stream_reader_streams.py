@@ -14,7 +14,7 @@ from support.waiting import wait_until
 
 from spark_stomp.columns import Projection
 from spark_stomp.errors import StreamTruncated
-from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.readers import StompStreamReader
 
 NAME = "/amq/queue/a"
 

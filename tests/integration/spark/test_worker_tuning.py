@@ -12,7 +12,7 @@ from support.options import source_options
 from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.spark import worker_tuning
-from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.readers import StompStreamReader
 
 
 def test_the_process_that_receives_looks_at_all_objects_rarely(devbroker: DevBroker) -> None:

@@ -1,4 +1,4 @@
-"""spark_stomp.spark.registration: Spark's Python is compared with this one, before anything fails."""
+"""spark_stomp.spark.datasource: Spark's Python is compared with this one, before anything fails."""
 
 from __future__ import annotations
 

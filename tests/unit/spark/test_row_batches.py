@@ -12,7 +12,7 @@ from pyspark.sql.types import TimestampType
 
 from spark_stomp.columns import SinkColumns
 from spark_stomp.sink.cells import as_binary
-from spark_stomp.spark.row_batches import row_batches
+from spark_stomp.spark.writers import row_batches
 
 COLUMNS = SinkColumns(("body", "headers"), False)
 

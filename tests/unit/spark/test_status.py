@@ -14,9 +14,9 @@ from support.options import sink_options
 from spark_stomp.columns import SinkColumns
 from spark_stomp.commands.main import main
 from spark_stomp.errors import OptionError, SinkRowError
-from spark_stomp.sink.task import TaskResult
+from spark_stomp.sink.write import TaskResult
 from spark_stomp.spark.datasource import StompDataSource
-from spark_stomp.spark.stream_reader import RefusingStreamReader
+from spark_stomp.spark.readers import RefusingStreamReader
 from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompStreamWriter
 from spark_stomp.status import read_status
 from spark_stomp.status.sink import SinkPart, TaskFigures, report, was_reported

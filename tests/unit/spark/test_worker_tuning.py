@@ -18,7 +18,7 @@ from support.options import sink_options, source_options
 
 from spark_stomp.columns import Projection, SinkColumns
 from spark_stomp.spark import worker_tuning
-from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.readers import StompStreamReader
 from spark_stomp.spark.writers import StompStreamWriter
 
 FREEZES = """
@@ -70,14 +70,14 @@ def test_what_was_imported_is_frozen_once() -> None:
     subprocess.run([sys.executable, "-c", FREEZES], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("module", ["spark.stream_reader", "spark.writers"])
+@pytest.mark.parametrize("module", ["spark.readers", "spark.writers"])
 def test_a_task_expects_its_input_once_it_has_its_reader_or_writer(
     module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark sends the pickle of either as the first, and then the partition or the rows."""
     url = "stomp://127.0.0.1:1"
     made = {
-        "spark.stream_reader": StompStreamReader(source_options(url), Projection.of("body")),
+        "spark.readers": StompStreamReader(source_options(url), Projection.of("body")),
         "spark.writers": StompStreamWriter(sink_options(url), SinkColumns(("body",), False)),
     }
     pickled, expected = pickle.dumps(made[module]), []

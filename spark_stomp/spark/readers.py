@@ -1,8 +1,8 @@
-"""The stream reader that Spark calls, a thin layer over :class:`~spark_stomp.source.query.QueryRuntime`.
+"""The readers that Spark calls, a thin layer over :mod:`spark_stomp.source`.
 
-Several copies of a reader exist. One is in a process beside the driver. Spark asks it for offsets, and it
-starts the runtime at the first call. The others are unpickled in tasks, and only read ranges. Making a reader
-does no I/O. Unpickling one only sets an option of the socket to Spark.
+Several copies of a stream reader exist. One is in a process beside the driver. Spark asks it for offsets, and
+it starts the runtime at the first call. The others are unpickled in tasks, and only read ranges. Making a
+reader does no I/O. Unpickling one only sets an option of the socket to Spark.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
+from spark_stomp.arrow import decode_frames
 from spark_stomp.columns import Projection
 from spark_stomp.errors import StompError
 from spark_stomp.options import SourceOptions
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime, QueryStatus
-from spark_stomp.source.reads import FrameRanges, RowSettings, read_ranges
+from spark_stomp.source.reads import FrameRanges, RowSettings, browse, read_ranges, read_stream
 from spark_stomp.spark.error_texts import plain_iterator, plainly
+from spark_stomp.spark.versions import ADMISSION_CONTROL
 from spark_stomp.spark.worker_tuning import collect_rarely, expect_input, spare_the_next_task
 
 if TYPE_CHECKING:
@@ -151,3 +153,58 @@ class RefusingStreamReader(DataSourceStreamReader):
         raise self._error
 
     initialOffset = latestOffset = partitions = read = commit = cast("Any", _refuse)  # noqa: N815 - Spark's
+
+
+class StompBatchReader(DataSourceReader):
+    """Reads all queues in one task, so that ``maxMessages`` counts all messages; each stream in its own."""
+
+    def __init__(self, options: SourceOptions, projection: Projection) -> None:
+        self._options = options
+        self._rows = RowSettings.of(options, projection)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        streams = self._options.destinations if self._options.starting_offsets else ()
+        return [InputPartition(stream) for stream in streams or (None,)]
+
+    @plain_iterator
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        stream = partition.value
+        batches = browse(self._options) if stream is None else read_stream(self._options, stream)
+        for batch, dialect in batches:
+            yield decode_frames(batch, self._rows.projection, self._rows.rules(dialect, batch.receiver))
+
+
+STREAM_READER: type[StompStreamReader] = StompStreamReader
+"""The stream reader for this release of Spark."""
+
+if ADMISSION_CONTROL:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    class AdmissionStreamReader(StompStreamReader, SupportsTriggerAvailableNow):
+        """For Spark 4.2 and later, which tells a source its trigger."""
+
+        def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+            """A limit that limits nothing: the reader applies its own limits, in any combination.
+
+            It must not be ReadAllAvailable, because Spark passes that only for Trigger.Once.
+            """
+            return ReadMaxRows((1 << 63) - 1)
+
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+            """Drain from now on."""
+            self._mode = Mode.DRAIN
+
+        def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+            """What the query's progress shows as ``latestOffset``. Spark does not use it as an offset."""
+            return None if self._runtime is None else self._runtime.progress()
+
+        def _mode_of(self, limit: ReadLimit | None) -> Mode:
+            if self._mode is Mode.STREAMING and isinstance(limit, ReadAllAvailable):
+                return Mode.ONCE
+            return self._mode
+
+    STREAM_READER = AdmissionStreamReader
