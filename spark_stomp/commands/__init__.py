@@ -10,7 +10,7 @@
     tail          shows the newest messages of a stream, and what comes to it or to a topic
     messages      how both show messages
     unsubscribe   ends the durable subscriptions that a query has left
-    status        shows the status of queries as tables (``status_table``)
+    status        shows the status of queries as tables
     devbroker     runs the dev broker
     screen        tables, colours and progress, by ``rich``
 

@@ -14,7 +14,7 @@ import pytest
 from rich.color import ColorSystem
 
 from spark_stomp.commands.screen import Screen
-from spark_stomp.commands.status_table import health, table
+from spark_stomp.commands.status import health, table
 from spark_stomp.errors import OffsetError, StompError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus, Counts
