@@ -1,6 +1,6 @@
 """spark_stomp: the STOMP source and sink for PySpark.
 
-The path of a message, and the rooms (folders and modules) of the package from the lowest to the highest::
+The path of a message, and the components (folders and modules), from the lowest to the highest::
 
     broker ──> transport ──> protocol ──> receiver ──> frameserver ──> arrow ──> rows
     broker <── transport <── protocol <── sink                               <── rows
@@ -31,7 +31,7 @@ The path of a message, and the rooms (folders and modules) of the package from t
 ``demo``           the demonstration behind ``make demo``
 ==================  ====================================================================================
 
-Each room imports only rooms above it in this table; tests/unit/test_architecture.py checks that.
+Each imports only those above it in this table; tests/unit/test_architecture.py checks that.
 """
 
 from __future__ import annotations

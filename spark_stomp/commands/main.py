@@ -130,7 +130,7 @@ def _prepare_streams() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-class _Lines(logging.Handler):
+class _StderrHandler(logging.Handler):
     """Writes log lines for a person at a terminal: the text without time and level.
 
     It writes to the current ``sys.stderr``, which a progress in the terminal replaces while it lasts.
@@ -143,7 +143,7 @@ class _Lines(logging.Handler):
 @contextlib.contextmanager
 def _lines_on_stderr() -> Iterator[None]:
     """Write log lines to stderr."""
-    handler, ours = _Lines(), logging.getLogger("spark_stomp")
+    handler, ours = _StderrHandler(), logging.getLogger("spark_stomp")
     ours.addHandler(handler)
     level = ours.level
     try:

@@ -130,8 +130,8 @@ def _send(bodies: Iterator[list[bytes]], sender: Sender, options: SinkOptions, b
         return f"{counted(confirmed, 'message')} confirmed, {rate:,.0f} a second"
 
     for chunk in bodies:
-        for part in encoder.slices(pa.record_batch({"body": pa.array(chunk, pa.binary())})):
-            sender.send(part)
+        for encoded in encoder.slices(pa.record_batch({"body": pa.array(chunk, pa.binary())})):
+            sender.send(encoded)
             bar.say(told())
         # With the ends of the lines.
         bar.say(told(), done=sum(map(len, chunk)) + len(chunk))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_stomp.receiver.blocks import Block
 
 # Messages of a block that are ACKed together: the block, and the first and the last of them plus one.
-Part = tuple["Block", int, int]
+BlockRange = tuple["Block", int, int]
 
 # Microseconds. New messages that come within this time share one entry, with the arrival time of the first.
 # It only gives the age of the oldest un-acked message. A judgement, not measured.
@@ -34,12 +34,12 @@ class Acks:
     Attributes:
         handles: the ack handles.
         keys: the keys of the redelivered messages among them.
-        parts: the new messages among them.
+        ranges: the new messages among them.
     """
 
     handles: list[bytes]
     keys: tuple[MessageKey, ...] = ()
-    parts: tuple[Part, ...] = ()
+    ranges: tuple[BlockRange, ...] = ()
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class AckQueue:
     """
 
     def __init__(self) -> None:
-        self._new: deque[Part] = deque()
+        self._new: deque[BlockRange] = deque()
         self._again: deque[tuple[MessageKey, bytes]] = deque()
         # New messages that came at about one time: how many had come by then, and the time.
         self._arrivals: deque[tuple[int, int]] = deque()
@@ -165,16 +165,16 @@ class AckQueue:
         if not (self._again or self._new):
             return None
         again = [self._again.popleft() for _ in range(min(most, len(self._again)))]
-        handles, parts = [handle for _, handle in again], list[Part]()
+        handles, ranges = [handle for _, handle in again], list[BlockRange]()
         while self._new and most:
             block, start, stop = self._new.popleft()
             upto = min(stop, start + most)
             handles += block.handles[start:upto]
-            parts.append((block, start, upto))
+            ranges.append((block, start, upto))
             if upto < stop:
                 self._new.appendleft((block, upto, stop))
             most -= upto - start
-        acks = Acks(handles, tuple([key for key, _ in again]), tuple(parts))
+        acks = Acks(handles, tuple([key for key, _ in again]), tuple(ranges))
         self._groups.append(_Group(acks))
         return acks
 
@@ -198,7 +198,7 @@ class AckQueue:
         self._receipted_handles += len(group.acks.handles)
         for handle in group.acks.handles if self._again_since else ():
             self.unacked_bytes -= self._again_since.pop(handle, (0, 0))[1]
-        for block, start, stop in group.acks.parts:
+        for block, start, stop in group.acks.ranges:
             block.confirmed += stop - start
             self.owed -= stop - start
             self._new_confirmed += stop - start

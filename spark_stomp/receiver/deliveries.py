@@ -280,7 +280,7 @@ class Deliveries:
             if acks is None:
                 return
             self._index.confirm(acks.keys)
-            for block in dict.fromkeys(block for block, _, _ in acks.parts):
+            for block in dict.fromkeys(block for block, _, _ in acks.ranges):
                 if block.confirmed == len(block):
                     self.log.free(block, confirmed=True)
 

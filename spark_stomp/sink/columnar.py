@@ -42,7 +42,7 @@ from spark_stomp.sink.window import RECEIPT_BASE, RECEIPT_PREFIX
 
 Cells: TypeAlias = Mapping[str, pa.Array]
 # A part of all frames of a slice: the same bytes in each frame, or a binary column without nulls.
-Piece: TypeAlias = bytes | pa.Array
+FramePart: TypeAlias = bytes | pa.Array
 
 # Bytes: half of what the 32-bit offsets of a slice can address. The plain path takes larger bodies.
 _LARGEST_BODY = 1 << 30
@@ -86,7 +86,7 @@ class SliceFrames:
         if name in own:
             own[name] = pc.if_else(pc.equal(own[name], never.encode()), None, own[name])
         lines, counts = self._entries(cells, taken, rows)
-        pieces: list[Piece] = [b"SEND\ndestination:", destination]
+        pieces: list[FramePart] = [b"SEND\ndestination:", destination]
         counts += OWN_HEADERS
         always = rules.defaults(now, to_queue=False)
         for name, value in rules.defaults(now, to_queue=True).items():
@@ -116,7 +116,7 @@ class SliceFrames:
         _require(lengths(body).max() <= min(self._rules.limits.max_body, _LARGEST_BODY))
         return body
 
-    def _destination(self, cells: Cells, rows: int) -> tuple[Piece, Flags]:
+    def _destination(self, cells: Cells, rows: int) -> tuple[FramePart, Flags]:
         """The escaped destinations, and flags of the rows whose destination needs ``queue_headers``."""
         rules = self._rules
         if rules.destination is not None:
@@ -154,7 +154,7 @@ class SliceFrames:
             own[rules.dedup_header] = as_binary(pa.array(ids, pa.string()))
         return own
 
-    def _entries(self, cells: Cells, taken: dict[str, Flags], rows: int) -> tuple[list[Piece], Ints]:
+    def _entries(self, cells: Cells, taken: dict[str, Flags], rows: int) -> tuple[list[FramePart], Ints]:
         """The lines of the column ``headers``, and how many each row has.
 
         ``taken`` has, by header name, flags of the rows that have the header already. Their entries of that
@@ -177,7 +177,7 @@ class SliceFrames:
                 taken.setdefault(name, np.zeros(rows, bool))[entries.rows[chosen]] = True
         return self._lines(entries.where(keep), rows)
 
-    def _lines(self, entries: Entries, rows: int) -> tuple[list[Piece], Ints]:
+    def _lines(self, entries: Entries, rows: int) -> tuple[list[FramePart], Ints]:
         counts = np.bincount(entries.rows, minlength=rows)
         if not len(entries.names):
             return [], counts
@@ -202,7 +202,7 @@ class SliceFrames:
         _require(":" not in name or ":" in self._escapes)
         return name
 
-    def _default(self, name: str, value: str, left: Flags) -> list[Piece]:
+    def _default(self, name: str, value: str, left: Flags) -> list[FramePart]:
         """A header that the options set, for the rows flagged in ``left``, which do not set it."""
         line = self._head(name) + escape_text(value, self._rules.version).encode()
         _require(len(line) - 1 <= self._rules.limits.max_header_line)
@@ -210,7 +210,7 @@ class SliceFrames:
             return [line]
         return [pc.if_else(pa.array(left), line, b"")] if left.any() else []
 
-    def _own(self, name: str, values: pa.Array) -> list[Piece]:
+    def _own(self, name: str, values: pa.Array) -> list[FramePart]:
         _require(len(name.encode()) <= self._rules.max_header_name)
         self._check_value(name, values)
         wire = self._wire(name, values)
@@ -271,9 +271,9 @@ def _decimal(numbers: Ints) -> pa.Array:
     return as_binary(pa.array(numbers).cast(pa.string()))
 
 
-def _joined(pieces: list[Piece]) -> pa.Array:
+def _joined(pieces: list[FramePart]) -> pa.Array:
     """The frames: frame i joins the pieces in order, with element i of each column."""
-    parts: list[Piece] = []
+    parts: list[FramePart] = []
     for piece in pieces:
         if isinstance(piece, bytes) and parts and isinstance(parts[-1], bytes):
             parts[-1] += piece

@@ -15,9 +15,9 @@ from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
 from spark_stomp.protocol import Limits
 from spark_stomp.protocol.encoder import SEND_OWNS, ValueRule, refused_by
+from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import quoted
 
-Headers = tuple[tuple[str, str], ...]
 OnRowError = Literal["fail", "drop", "deadletter"]
 
 # A slice has at most a fourth of receiptWindowBytes. The slice that waits for room is held besides the
@@ -88,10 +88,10 @@ class SendRules:
 
     version: str
     destination: str | None = None
-    headers: Headers = ()
+    headers: HeaderPairs = ()
     naming: Naming = BY_PREFIX
-    queue_headers: Headers = ()
-    columns: Headers = (("content_type", "content-type"),)
+    queue_headers: HeaderPairs = ()
+    columns: HeaderPairs = (("content_type", "content-type"),)
     ttl: TimeToLive | None = None
     dedup_key: tuple[str, ...] = ()
     dedup_header: str = ""

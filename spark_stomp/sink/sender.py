@@ -21,7 +21,7 @@ from spark_stomp.logs import get_log, show
 from spark_stomp.options import ReconnectOptions, SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
-from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, Window
+from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
 from spark_stomp.transport.queues import is_stream
@@ -170,7 +170,7 @@ class Sender:
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
         self._lock = threading.Lock()
         self._pump: Pump | None = None
-        self._window = Window(options.receipt_window, options.receipt_window_bytes)
+        self._window = ReceiptWindow(options.receipt_window, options.receipt_window_bytes)
         self._progress = Progress(options.receipt_timeout, options.blocked_timeout)
         self._figures = TaskFigures()
         self._unflushed = False
@@ -197,24 +197,24 @@ class Sender:
         Returns the STOMP version and the dialect for which frames must be made.
         """
         if self._speaks is None:
-            self._persist(lambda _: None)
+            self._until_done(lambda _: None)
         assert self._speaks is not None
         return self._speaks
 
-    def send(self, part: EncodedSlice) -> None:
+    def send(self, encoded: EncodedSlice) -> None:
         """Send a slice. Waits while the window is full."""
-        self._figures.dropped += part.dropped
-        self._figures.dead_lettered += part.dead_lettered
-        if not len(part):
+        self._figures.dropped += encoded.dropped
+        self._figures.dead_lettered += encoded.dead_lettered
+        if not len(encoded):
             return
         with self._lock:
-            self._window.add(part)
-        self._persist(self._send_rest)
+            self._window.add(encoded)
+        self._until_done(self._send_rest)
 
     def finish(self) -> TaskFigures:
         """Wait for every receipt, then DISCONNECT."""
         if self._connection is not None:
-            self._persist(self._await_receipts)
+            self._until_done(self._await_receipts)
             self._end_outage()
             self._disconnect()
         return self.figures
@@ -224,15 +224,15 @@ class Sender:
     def _send_rest(self, connection: Connection) -> None:
         self._require_queues(connection)
         while self._window.unsent:
-            piece = self._window.take(time.monotonic())
-            if piece is None:
+            sends = self._window.take(time.monotonic())
+            if sends is None:
                 self._wait(connection)
                 continue
-            if self._window.in_flight == len(piece.receipts):
-                # No receipt was due before this piece: the wait for progress begins now.
+            if self._window.in_flight == len(sends.receipts):
+                # No receipt was due before these: the wait for progress begins now.
                 self._progress.made()
             connection.require_open()
-            connection.session.send_raw(*piece)
+            connection.session.send_raw(*sends)
             self._unflushed = True
             self._poll(connection, 0)
 
@@ -328,7 +328,7 @@ class Sender:
 
     # --- one connection after the other
 
-    def _persist(self, step: Callable[[Connection], None]) -> None:
+    def _until_done(self, step: Callable[[Connection], None]) -> None:
         """Do ``step`` on a connection. If that breaks, do it again on the next one."""
         while True:
             try:

@@ -21,7 +21,7 @@ _DESTINATION: Final = b"SEND\ndestination:"
 
 # A slice is not cut into pieces of less than a fourth of the window: many small writes cost more than waiting
 # for a few more receipts. A judgement, not measured.
-_SMALLEST_PART = 4
+_SMALLEST_SHARE = 4
 # Bytes of one write. A WebSocket and TLS copy them: more takes more memory. A judgement, not measured.
 _LARGEST_PIECE = 1 << 20
 
@@ -80,7 +80,7 @@ class EncodedSlice:
         return next((name for name in self.destinations if escape(name, self.version) == wire), wire)
 
 
-class Piece(NamedTuple):
+class RawSends(NamedTuple):
     """Frames to write together, and the numbers of their receipts, with RECEIPT_BASE."""
 
     frames: memoryview
@@ -96,18 +96,18 @@ class _Held:
     tried : the frames before it were sent on this connection or an earlier one.
     """
 
-    def __init__(self, part: EncodedSlice) -> None:
-        self.part = part
+    def __init__(self, encoded: EncodedSlice) -> None:
+        self.encoded = encoded
         self.sent = self.tried = 0
-        self.sizes = np.diff(part.ends, prepend=0)
-        self.confirmed = np.zeros(len(part), np.bool_)
-        self.sent_at = np.zeros(len(part), np.float64)
-        self.left = len(part)
+        self.sizes = np.diff(encoded.ends, prepend=0)
+        self.confirmed = np.zeros(len(encoded), np.bool_)
+        self.sent_at = np.zeros(len(encoded), np.float64)
+        self.left = len(encoded)
 
     @property
     def unsent(self) -> bool:
         """Whether there are frames to be sent on this connection."""
-        return self.sent < len(self.part)
+        return self.sent < len(self.encoded)
 
     def go_to(self, frame: int) -> None:
         """The next frame to be sent is this one, or the first one after it that is not confirmed."""
@@ -117,23 +117,23 @@ class _Held:
     def run_end(self) -> int:
         """The end, exclusive, of the frames from ``sent`` on of which none is confirmed, or all are new."""
         if self.sent >= self.tried:
-            return len(self.part)
+            return len(self.encoded)
         rest = self.confirmed[self.sent : self.tried]
         return self.sent + int(np.argmax(rest)) if rest.any() else self.tried
 
     def end_within(self, start: int, room: int) -> int:
         """The end, exclusive, of the frames from ``start`` on that fit into ``room`` bytes."""
-        begin = int(self.part.ends[start - 1]) if start else 0
-        return int(np.searchsorted(self.part.ends, begin + room, side="right"))
+        begin = int(self.encoded.ends[start - 1]) if start else 0
+        return int(np.searchsorted(self.encoded.ends, begin + room, side="right"))
 
-    def piece(self, start: int, stop: int) -> Piece:
+    def sends(self, start: int, stop: int) -> RawSends:
         """The frames from ``start`` up to ``stop``, or fewer: as many as one write takes."""
         stop = min(stop, max(self.end_within(start, _LARGEST_PIECE), start + 1))
-        first = RECEIPT_BASE + self.part.first_receipt
-        return Piece(self.part.frames(start, stop), range(first + start, first + stop))
+        first = RECEIPT_BASE + self.encoded.first_receipt
+        return RawSends(self.encoded.frames(start, stop), range(first + start, first + stop))
 
 
-class Window:
+class ReceiptWindow:
     """The messages of one task that are not confirmed.
 
     At most ``most_messages`` with at most ``most_bytes`` are in flight: sent on this connection, and not
@@ -157,9 +157,9 @@ class Window:
         self.confirmed = 0
         self.resent = 0
 
-    def add(self, part: EncodedSlice) -> None:
+    def add(self, encoded: EncodedSlice) -> None:
         """Take the next slice."""
-        self._held.append(_Held(part))
+        self._held.append(_Held(encoded))
 
     def begin_again(self) -> None:
         """The connection is lost: all that is not confirmed has to be sent again."""
@@ -176,14 +176,14 @@ class Window:
     @property
     def unconfirmed(self) -> int:
         """How many messages were sent, on any connection, and are not confirmed."""
-        return sum(held.tried - (len(held.part) - held.left) for held in self._held)
+        return sum(held.tried - (len(held.encoded) - held.left) for held in self._held)
 
     @property
     def destinations(self) -> frozenset[str]:
         """The destinations of the slices."""
-        return frozenset().union(*(held.part.destinations for held in self._held))
+        return frozenset().union(*(held.encoded.destinations for held in self._held))
 
-    def take(self, now: float) -> Piece | None:
+    def take(self, now: float) -> RawSends | None:
         """The next frames to send at ``now`` (monotonic seconds), the oldest ones first.
 
         None if there are none, or if the window has too little room for them.
@@ -194,15 +194,15 @@ class Window:
         start, stop = held.sent, self._end(held)
         if stop <= start:
             return None
-        piece = held.piece(start, stop)
-        stop = start + len(piece.receipts)
+        sends = held.sends(start, stop)
+        stop = start + len(sends.receipts)
         self.resent += max(0, min(stop, held.tried) - start)
         held.tried = max(held.tried, stop)
         held.sent_at[start:stop] = now
         held.go_to(stop)
         self.in_flight += stop - start
-        self.in_flight_bytes += len(piece.frames)
-        return piece
+        self.in_flight_bytes += len(sends.frames)
+        return sends
 
     def _end(self, held: _Held) -> int:
         """The end, exclusive, of the frames of ``held`` that may be sent now."""
@@ -211,8 +211,8 @@ class Window:
         stop = min(count, start + self._most - self.in_flight, by_bytes)
         if not self.in_flight:
             return max(stop, start + 1)
-        few = stop - start < self._most // _SMALLEST_PART
-        little = int(held.sizes[start:stop].sum()) < self._most_bytes // _SMALLEST_PART
+        few = stop - start < self._most // _SMALLEST_SHARE
+        little = int(held.sizes[start:stop].sum()) < self._most_bytes // _SMALLEST_SHARE
         return start if stop < count and few and little else stop
 
     def confirm(self, receipts: list[int], now: float) -> npt.NDArray[np.float64]:
@@ -227,9 +227,9 @@ class Window:
         numbers = np.array(receipts, np.int64) - RECEIPT_BASE
         times = []
         for held in self._held:
-            places = numbers - held.part.first_receipt
+            places = numbers - held.encoded.first_receipt
             if len(self._held) > 1:
-                places = places[(places >= 0) & (places < len(held.part))]
+                places = places[(places >= 0) & (places < len(held.encoded))]
             held.confirmed[places] = True
             held.left -= len(places)
             self.in_flight_bytes -= int(held.sizes[places].sum())
@@ -248,14 +248,14 @@ class Window:
     def first_destination(self) -> str:
         """The destination of the oldest message that is not confirmed, printable; for error texts."""
         for held in self._held:
-            return shown(held.part.destination(int(np.argmin(held.confirmed))))
+            return shown(held.encoded.destination(int(np.argmin(held.confirmed))))
         return "(none)"
 
     def destination(self, receipt: str | None) -> str | None:
         """The destination of the message that waits for this receipt, printable; None if there is none."""
         number = receipt_number(receipt or "")
         for held in self._held:
-            place = -1 if number is None else number - held.part.first_receipt
+            place = -1 if number is None else number - held.encoded.first_receipt
             if 0 <= place < held.tried and not held.confirmed[place]:
-                return shown(held.part.destination(place))
+                return shown(held.encoded.destination(place))
         return None

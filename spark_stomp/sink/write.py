@@ -55,8 +55,8 @@ def send_batches(
             for batch in batches:
                 if encoder is None and batch.num_rows:
                     encoder = row_encoder(options, columns, *sender.open())
-                for part in () if encoder is None else encoder.slices(batch):
-                    sender.send(part)
+                for encoded in () if encoder is None else encoder.slices(batch):
+                    sender.send(encoded)
         except SinkRowError as error:
             refused = error
         return TaskResult(sender.finish(), refused)

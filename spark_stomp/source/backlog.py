@@ -20,7 +20,7 @@ from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.receiver import Deliveries, Log, ReceiverStatus, StreamDeliveries, begin_of, stream_ends
 from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, Sizes
 from spark_stomp.source.planning import Available
-from spark_stomp.status.source import Rows
+from spark_stomp.status.source import RowCounts
 from spark_stomp.transport.retry import Retry, may_recover
 
 log = get_log(__name__)
@@ -192,11 +192,11 @@ class Backlog:
         return {}
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> RowCounts:
         """How many rows of this run are in committed batches, and how many wait for a batch."""
         inboxes = [one.inbox for one in self._receivers.values()]
         committed = sum(inbox.ackable for inbox in inboxes)
-        return Rows(committed, max(0, sum(inbox.received for inbox in inboxes) - committed))
+        return RowCounts(committed, max(0, sum(inbox.received for inbox in inboxes) - committed))
 
     def start(self) -> None:
         """The receivers are about to start."""

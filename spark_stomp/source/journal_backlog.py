@@ -33,7 +33,7 @@ from spark_stomp.source.backlog import Backlog
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.offsets import JOURNAL, Offset, Range, Sizes
 from spark_stomp.source.planning import Available
-from spark_stomp.status.source import JournalPart, Rows
+from spark_stomp.status.source import JournalPart, RowCounts
 
 log = get_log(__name__)
 
@@ -185,10 +185,10 @@ class JournalBacklog(Backlog):
         return {JOURNAL: JournalPart(self._journal, index, self._writer.unwritten).shown()}
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> RowCounts:
         held = self._writer.log
         committed = max(held.committed, self._rows_from)
-        return Rows(committed - self._rows_from, max(0, held.end - committed) + self._writer.unwritten)
+        return RowCounts(committed - self._rows_from, max(0, held.end - committed) + self._writer.unwritten)
 
     def start(self) -> None:
         self._writer.start()

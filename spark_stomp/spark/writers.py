@@ -46,7 +46,7 @@ class Confirmed(WriterCommitMessage):
     run: str | None = None
 
 
-class _Writer:
+class _StompWriter:
     """The base of all writers. It can be pickled, and does no I/O before a task runs."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
@@ -84,7 +84,7 @@ def _confirmed(messages: list[Any]) -> list[Confirmed]:
     return [message for message in messages if isinstance(message, Confirmed)]
 
 
-class StompBatchWriter(_Writer, DataSourceArrowWriter):
+class StompBatchWriter(_StompWriter, DataSourceArrowWriter):
     """The writer of ``df.write.format("stomp")``. A task that Spark retries sends its rows again."""
 
     @plainly
@@ -99,7 +99,7 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
         self._abort(messages, None)
 
 
-class StompStreamWriter(_Writer, DataSourceStreamWriter):
+class StompStreamWriter(_StompWriter, DataSourceStreamWriter):
     """The writer of ``df.writeStream.format("stomp")``. A task that Spark retries sends its rows again."""
 
     @plainly

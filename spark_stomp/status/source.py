@@ -57,8 +57,8 @@ class RunIdentity:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of this run: those in committed batches, and those that were received and are not committed."""
+class RowCounts:
+    """The rows of this run: those in committed batches, and those received and not committed."""
 
     committed: int
     waiting: int
@@ -217,7 +217,7 @@ SUMMED = [figure for figure in ReceiverPart.figures() if figure.summed]
 class TotalsPart(Part):
     """The figures of the whole source. ``of_receivers`` are the parts of all its receivers."""
 
-    counted: Rows
+    counted: RowCounts
     leaves_more: bool
     of_receivers: list[Figures]
 

@@ -250,13 +250,13 @@ R.8 receiver.stream_receiver:StreamReceiver._subscription
 R.8 receiver.stream_log:require_streams | dialect.offset_header is None -> False
     integration/receiver/test_stream_receiver.py::test_a_broker_without_streams_is_refused_before_it_is_asked
 # S. The sink
-S.1 sink.sender:Sender.finish | self._persist(self._await_receipts) -> pass
+S.1 sink.sender:Sender.finish | self._until_done(self._await_receipts) -> pass
     integration/sink/test_sender.py::test_all_messages_arrive_in_order_and_are_confirmed
-S.2 sink.window:Window._end | start + self._most - self.in_flight -> start + self._most
+S.2 sink.window:ReceiptWindow._end | start + self._most - self.in_flight -> start + self._most
     integration/sink/test_sender.py::test_the_window_bounds_what_is_unconfirmed
 S.3 sink.window:_Held.go_to | frame + (len(rest) if rest.all() else int(np.argmin(rest))) -> frame
     unit/sink/test_window.py::test_what_was_not_confirmed_is_sent_again_and_nothing_else
-S.3 sink.window:Window.begin_again | self._most = 1 -> pass
+S.3 sink.window:ReceiptWindow.begin_again | self._most = 1 -> pass
     unit/sink/test_window.py::test_after_a_lost_connection_each_receipt_lets_one_more_go
 S.4 sink.sender:Sender._wait | progress.due_in() > 0 -> True
     integration/sink/test_sender.py::TestABlockedBroker::test_is_given_up_in_time_with_the_counts

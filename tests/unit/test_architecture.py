@@ -194,7 +194,7 @@ class TestModules:
     def test_list_what_they_export_only_if_they_are_for_users(self) -> None:
         """Elsewhere a name that begins with an underscore is the module's own, and every other one is not.
 
-        The front of a room, its ``__init__``, imports what other rooms use.
+        The front of a component, its ``__init__``, imports what other components use.
         """
 
         def lists(path: Path) -> bool:

@@ -601,7 +601,7 @@ class TestABlockedBroker:
         ):
             begun = time.monotonic()
             sender.send(encoded([b"x" * (40 << 20)]))
-            sender._persist(sender._await_receipts)
+            sender._until_done(sender._await_receipts)
             assert sender.figures.confirmed == 1
         assert time.monotonic() - begun > 1.2
 

@@ -19,7 +19,7 @@ from spark_stomp.errors import OffsetError, StompError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus, Counts
 from spark_stomp.status.figure import iso
-from spark_stomp.status.source import QueryPart, ReceiverPart, Rows, RunIdentity, TotalsPart
+from spark_stomp.status.source import QueryPart, ReceiverPart, RowCounts, RunIdentity, TotalsPart
 
 PATIENCE = 30.0
 NOW = 1_800_000_000.0
@@ -51,7 +51,7 @@ def status(
     *receivers: dict[str, Any], running: bool = True, error: StompError | None = None, **more: Any
 ) -> dict[str, Any]:
     figures = {f"/queue/a#{number}": one for number, one in enumerate(receivers or [receiver()])}
-    totals = TotalsPart(Rows(4_000, 1_000), False, list(figures.values())).shown()
+    totals = TotalsPart(RowCounts(4_000, 1_000), False, list(figures.values())).shown()
     identity = RunIdentity("flights", "r1", NOW - 3700)
     shown = QueryPart(identity, totals, figures, None, error, running, False).shown()
     return {**shown, "written_at": iso(NOW), **more}

@@ -105,7 +105,7 @@ def test_a_receipt_names_the_keys_of_redelivered_messages() -> None:
     one.send(1, "r")
     acks = one.queue.confirm("r")
     assert acks is not None
-    assert (acks.handles, acks.keys, acks.parts) == ([b"x", b"h0"], (KEY,), ((one.block, 0, 1),))
+    assert (acks.handles, acks.keys, acks.ranges) == ([b"x", b"h0"], (KEY,), ((one.block, 0, 1),))
     assert one.queue.unacked_bytes == 0
 
 

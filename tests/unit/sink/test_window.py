@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.slices import encoded, slices
 
-from spark_stomp.sink.window import RECEIPT_BASE, Piece, Window, receipt_id, receipt_number
+from spark_stomp.sink.window import RECEIPT_BASE, RawSends, ReceiptWindow, receipt_id, receipt_number
 
 
-def taken(window: Window) -> list[int]:
+def taken(window: ReceiptWindow) -> list[int]:
     """The numbers of all that may go now."""
     found: list[int] = []
     while piece := window.take(0.0):
@@ -20,11 +20,11 @@ def taken(window: Window) -> list[int]:
     return found
 
 
-def confirm(window: Window, *numbers: int) -> None:
+def confirm(window: ReceiptWindow, *numbers: int) -> None:
     window.confirm([RECEIPT_BASE + number for number in numbers], 0.0)
 
 
-def bodies_of(piece: Piece) -> list[bytes]:
+def bodies_of(piece: RawSends) -> list[bytes]:
     return [frame.partition(b"\n\n")[2] for frame in bytes(piece.frames).split(b"\0")[:-1]]
 
 
@@ -64,7 +64,7 @@ def test_any_other_receipt_has_none(receipt: str) -> None:
 
 
 def test_a_message_larger_than_the_window_goes_alone() -> None:
-    window = Window(1000, 100)
+    window = ReceiptWindow(1000, 100)
     window.add(encoded([b"x", b"y" * 5000, b"z"]))
     assert taken(window) == [0]
     confirm(window, 0)
@@ -74,7 +74,7 @@ def test_a_message_larger_than_the_window_goes_alone() -> None:
 
 
 def test_a_little_room_in_a_large_window_is_not_used_at_once() -> None:
-    window = Window(100, 1 << 20)
+    window = ReceiptWindow(100, 1 << 20)
     window.add(encoded([b"x"] * 200))
     taken(window)
     confirm(window, *range(10))
@@ -86,7 +86,7 @@ def test_a_little_room_in_a_large_window_is_not_used_at_once() -> None:
 
 
 def test_what_is_written_together_is_bounded() -> None:
-    window = Window(1000, 64 << 20)
+    window = ReceiptWindow(1000, 64 << 20)
     window.add(encoded([b"x" * (300 << 10)] * 8 + [b"y" * (2 << 20)]))
     pieces = [len(piece.receipts) for piece in iter(lambda: window.take(0.0), None)]
     assert pieces == [3, 3, 2, 1]
@@ -100,7 +100,7 @@ def test_what_is_written_together_is_bounded() -> None:
 
 @pytest.mark.rule("S.3")
 def test_what_was_not_confirmed_is_sent_again_and_nothing_else() -> None:
-    window = Window(8, 1 << 20)
+    window = ReceiptWindow(8, 1 << 20)
     for part in slices([b"%d" % n for n in range(6)], 3):
         window.add(part)
         taken(window)
@@ -127,7 +127,7 @@ def test_what_was_not_confirmed_is_sent_again_and_nothing_else() -> None:
 
 @pytest.mark.rule("S.3")
 def test_after_a_lost_connection_each_receipt_lets_one_more_go() -> None:
-    window = Window(6, 1 << 20)
+    window = ReceiptWindow(6, 1 << 20)
     window.add(encoded([b"x"] * 40))
     assert len(taken(window)) == 6
     window.begin_again()
@@ -140,7 +140,7 @@ def test_after_a_lost_connection_each_receipt_lets_one_more_go() -> None:
 
 
 def test_slices_are_let_go_once_they_are_confirmed() -> None:
-    window = Window(100, 1 << 20)
+    window = ReceiptWindow(100, 1 << 20)
     for part in slices([b"x"] * 30, 10):
         window.add(part)
         taken(window)
@@ -151,7 +151,7 @@ def test_slices_are_let_go_once_they_are_confirmed() -> None:
 
 
 def test_destinations_are_known_while_a_message_waits() -> None:
-    window = Window(100, 1 << 20)
+    window = ReceiptWindow(100, 1 << 20)
     assert window.first_destination() == "(none)"
     window.add(encoded([b"x"], "/queue/a"))
     taken(window)
@@ -165,7 +165,7 @@ def test_destinations_are_known_while_a_message_waits() -> None:
 
 
 def test_seconds_under_way() -> None:
-    window = Window(100, 1 << 20)
+    window = ReceiptWindow(100, 1 << 20)
     window.add(encoded([b"x"] * 3))
     window.take(5.0)
     assert window.confirm([RECEIPT_BASE + 1], 7.0).tolist() == [2.0]
@@ -184,7 +184,7 @@ def test_every_message_goes_until_it_is_confirmed_in_order_within_the_bounds(
     sizes: list[list[int]], most_messages: int, most_bytes: int, random: Random
 ) -> None:
     """Connections break at any time, receipts come in any order."""
-    window = Window(most_messages, most_bytes)
+    window = ReceiptWindow(most_messages, most_bytes)
     flying: list[int] = []
     tried, confirmed, last, first = set[int](), set[int](), -1, 0
     for lengths in [*sizes, []]:
@@ -212,7 +212,7 @@ def test_every_message_goes_until_it_is_confirmed_in_order_within_the_bounds(
 
 
 def test_the_largest_that_is_not_confirmed() -> None:
-    window = Window(1_000, 1 << 20)
+    window = ReceiptWindow(1_000, 1 << 20)
     assert window.largest_in_flight() == 0
     part = encoded([b"x" * 10, b"x" * 5_000, b"x" * 100])
     window.add(part)
