@@ -48,7 +48,7 @@ class Block:
         pinned: it stays if its connection breaks, because another delivery hangs on it, or because it is
             being written to the journal.
         remembered: its keys are remembered, and it is no longer in the log.
-        dropped: its connection broke before Spark was told about it.
+        discarded: its connection broke before Spark was told about it.
         rest: a block with some of its first messages, which came with it; None if it has all of them.
     """
 
@@ -63,7 +63,7 @@ class Block:
     made: Keys | None = None
     pinned: bool = False
     remembered: bool = False
-    dropped: bool = False
+    discarded: bool = False
     rest: Block | None = None
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class Block:
         """Whether Spark has committed all that came with it, or will get it anew."""
         part: Block | None = self
         while part is not None:
-            if not part.dropped and (part.log is None or part.batch.end > part.log.committed):
+            if not part.discarded and (part.log is None or part.batch.end > part.log.committed):
                 return False
             part = part.rest
         return True
@@ -322,8 +322,8 @@ class Inbox:
         self._waiting.extendleft((rest, block))
         return rest
 
-    def drop(self, but: Collection[str]) -> Iterator[tuple[Block, Block | None]]:
-        """The connection has broken, and the broker redelivers: drop the blocks that are not pinned.
+    def discard(self, but: Collection[str]) -> Iterator[tuple[Block, Block | None]]:
+        """The connection has broken, and the broker redelivers: discard the blocks that are not pinned.
 
         Yields each of them, with a block of those of its messages that came by the subscriptions ``but``,
         which are not redelivered. This block is here.
@@ -336,10 +336,10 @@ class Inbox:
             if block.pinned:
                 self._put(block)
                 continue
-            block.dropped = True
+            block.discarded = True
             rest = block.remainder(but) if but else None
             if rest is not None:
-                rest.dropped = False
+                rest.discarded = False
                 block.rest = rest
                 self._put(rest)
             yield block, rest

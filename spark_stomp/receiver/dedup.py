@@ -187,9 +187,9 @@ class DedupIndex:
 
 
 class RememberedKeys:
-    """Message keys by their ids, in the order of adding ids. No call takes longer if many keys have one id.
+    """Message keys in the order in which their ids were first added. The length counts keys.
 
-    The length counts keys: with an ``idHeader`` whose values repeat, few ids have many.
+    Many keys may have one id, if the values of ``idHeader`` repeat. No call takes longer then.
     """
 
     def __init__(self) -> None:
@@ -237,7 +237,7 @@ class RememberedKeys:
             self._others.pop(key.id, None)
 
     def evict_oldest(self, count: int) -> int:
-        """Forget ``count`` keys, those of the oldest ids; all if there are fewer. Returns how many."""
+        """Forget up to ``count`` keys, beginning with the oldest id. Returns how many."""
         count = min(count, len(self))
         for _ in range(count):
             name, _key = self._keys.popitem(last=False)

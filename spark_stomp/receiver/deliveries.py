@@ -7,7 +7,7 @@ Plan: this is the receiver without I/O. Blocks, receipts and lost connections co
 no socket, thread or clock here. Four objects hold the state: ``Inbox`` has what nobody was told, ``Log`` what
 has numbers, ``AckQueue`` the ACKs of the present connection, and ``DedupIndex`` the ids of held messages and
 the keys of committed ones. Log and index are shared by all receivers of a query. A message is *held* from its
-arrival until it is freed or dropped. Its handles wait with it (``Block``) until it may be ACKed. A delivery
+arrival until it is freed or discarded. Its handles wait with it (``Block``) until it may be ACKed. A delivery
 is one of three:
 
 - New: it goes into the inbox, and later gives a row. So does a delivery without a stable id, always.
@@ -123,7 +123,7 @@ class Deliveries:
         """The connection ended, and all its ack handles are void.
 
         ``redelivers``: the broker redelivers what was not ACKed, so that messages without numbers can be
-        dropped. It does not redeliver those of the subscriptions ``but``: they stay.
+        discarded. It does not redeliver those of the subscriptions ``but``: they stay.
         """
         with self._index.lock:
             queue, self._queue = self._queue, None
@@ -131,7 +131,7 @@ class Deliveries:
                 return
             queue.closed = True
             if redelivers:
-                for block, rest in self.inbox.drop(but):
+                for block, rest in self.inbox.discard(but):
                     self._index.remove(block.ids or (), block)
                     if rest is not None:
                         self._index.note(rest.ids or (), rest)

@@ -7,7 +7,7 @@ offset. A query on queues has one log, a query on streams has one for each strea
 Invariants (contract 2 and 3):
 
 - A number names one message as long as the log lives. Blocks are added in the order of their numbers, and
-  are never dropped.
+  are never discarded.
 - ``committed <= ackable <= end``: Spark has committed what is below the first, and what is below the second
   may be ACKed. With ``ackAfter=journal`` what was planned is read again after its ACKs went out.
 - Without a journal, the frames [committed, end) can be read any number of times, with the same bytes. Reading

@@ -31,11 +31,10 @@ _MAX_READ = 4 << 20
 _SMALL_READ = 64 << 10
 _MANY_WAIT = 1_000
 _GATHER = 0.004
-# With a slow sink a receiver is paused nearly all of the time, and reads for a few milliseconds in between.
-# So pauses count towards ackReceiptTimeout, too. But for each maxBufferedBytes that is read, a pause counts
-# for at most a tenth of the timeout: with long pauses, a receipt is overdue once this many buffers were read.
-# A judgement of November 2026. Before, a broker that confirmed no ACKs was given up after more than 60 times
-# ackReceiptTimeout.
+# With a slow sink a receiver is paused nearly all of the time. If pauses did not count towards
+# ackReceiptTimeout, a broker that confirms nothing would be waited for more than 60 times as long (November
+# 2026). So a pause counts, but no more than a tenth of the timeout for each maxBufferedBytes that was read
+# before it: a receipt is overdue at the latest when this many times maxBufferedBytes were read. A judgement.
 _BUFFERS_PER_TIMEOUT = 10
 # Seconds. A receiver may pause many times a second. The log gets one line a minute at most, and only about a
 # pause that lasts longer than most batches take. Judgements, not measured.

@@ -82,7 +82,7 @@ class ReceiverStatus:
         name: the name of the receiver: what it reads, and its number.
         subscribed: whether it has a connection with a subscription; False while it reconnects.
         pending: how many messages wait in its inbox.
-        received: how many messages gave or will give a row. It goes back when messages are dropped.
+        received: how many messages gave or will give a row. It goes back when messages are discarded.
         committed: how many of these may be ACKed.
         acked: how many of these need nothing more: their ACK is confirmed, or their connection is gone.
         last_active: when the latest frame came, or when something happened that may bring frames: the

@@ -1,9 +1,9 @@
 """The receiver of one stream of RabbitMQ: where reading begins, what is held, and the thread.
 
 Messages of a stream stay on the broker, and a subscription begins where it is told to. So there are no
-duplicates to recognise, nothing is dropped when a connection breaks, and the broker's offsets are the numbers
-in the log: they show whether a message is missing. ACKs do not wait for commits. One stands for all messages
-before it and only asks RabbitMQ for more, so it is sent as soon as the messages are in memory.
+duplicates to recognise, and nothing is discarded when a connection breaks. The broker's offsets are the
+numbers in the log, and show whether a message is missing. ACKs do not wait for commits: one stands for all
+messages before it and only asks RabbitMQ for more, so it is sent as soon as the messages are in memory.
 
 While half of the memory is in use, no ACK is sent. RabbitMQ then stops after ``prefetch`` messages, and the
 connection is still read: its heart-beats come.
@@ -96,9 +96,9 @@ class StreamCursor:
     def _check_gap(self, expected: int, found: int, peer: str) -> None:
         """The offsets from ``expected`` to ``found - 1`` did not come. Find out whether they were messages.
 
-        They were if the stream begins behind ``expected`` now. If it does not, they are records of RabbitMQ.
-        A subscription reads each segment to its end, even if that is deleted meanwhile. So one offset that is
-        missing later is the record with which the next segment begins.
+        They were messages if the stream begins behind ``expected`` now. Otherwise they are records of
+        RabbitMQ. One offset that is missing after the first message is such a record, with which the next
+        segment begins: a subscription reads a segment to its end, even if that is deleted meanwhile.
         """
         if self.came and found == expected + 1:
             return
@@ -112,11 +112,13 @@ class StreamCursor:
             )
 
     def check_end(self, end: int, *, started: bool, planned: int = 0) -> bool:
-        """The stream ends at ``end``: raise StreamTruncated if that is before the next offset to be read.
+        """Raise StreamTruncated if the stream, which ends at ``end``, ends before the next offset to be read.
 
-        The same if a batch up to ``planned`` was planned, and the stream ends before that.
-        With ``failOnDataLoss=false`` this logs it, begins at the first offset, and returns True. If messages
-        of this run came already (``started``), their offsets would come twice: then it is an error anyway.
+        Or before ``planned``, up to which an earlier run has planned a batch.
+
+        With ``failOnDataLoss=false`` this is only logged, reading begins at the first offset, and the answer
+        is True. If the run has ``started``, it has read messages, whose offsets would come twice: then it is
+        an error in any case.
         """
         if self.next is None or end >= max(self.next, planned):
             return False
@@ -198,7 +200,7 @@ class StreamDeliveries(Deliveries):
                 self.log.add(self.inbox.take(), offset)
 
     def disconnected(self, *, redelivers: bool, but: Collection[str] = ()) -> None:
-        """The connection ended. Nothing is dropped: the next one begins behind the last message."""
+        """The connection ended. Nothing is discarded: the next one begins behind the last message."""
         super().disconnected(redelivers=False)
 
     @property

@@ -99,10 +99,10 @@ class LastBatch:
 
     @classmethod
     def largest(cls, recent: Sequence[LastBatch]) -> LastBatch | None:
-        """The largest of the ``recent`` batches (oldest first), as if it had just ended.
+        """The batch that says how long the next one waits, of the ``recent`` ones (oldest first).
 
-        Its duration is kept, and its end is that of the last batch. While Spark works on the last batch, that
-        one is returned unchanged. None if there was no batch yet.
+        It has the size and the duration of the largest, and the end of the last. While Spark works on the
+        last batch, it is that one. None if there was no batch yet.
         """
         last = recent[-1] if recent else None
         if last is None or last.done is None:

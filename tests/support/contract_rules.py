@@ -39,7 +39,7 @@ _TEXT = """
     integration/receiver/test_receiver.py::test_each_log_has_its_own_id
 2.3 source.backlog:MemoryBacklog.choose_end | self._receivers[name].number(count) -> pass
     unit/source/test_backlog.py::test_what_was_told_stays_if_its_connection_breaks
-2.4 receiver.blocks:Inbox.drop | block.pinned -> True
+2.4 receiver.blocks:Inbox.discard | block.pinned -> True
     unit/receiver/test_deliveries.py::test_what_was_told_stays_and_the_rest_is_dropped
 2.4 receiver.deliveries:Deliveries.disconnected | redelivers -> True
     unit/receiver/test_deliveries.py::test_where_nothing_comes_again_everything_stays

@@ -51,7 +51,7 @@ J.2 source.journal_backlog:JournalBacklog.read | self._journal.batches(ticket.lo
 J.7 receiver.deliveries:Deliveries.take | block.pinned = True ->
     property/test_log.py::TestWithJournal
 # What is known again
-2.4 receiver.blocks:Inbox.drop | block.remainder(but) if but else None -> None
+2.4 receiver.blocks:Inbox.discard | block.remainder(but) if but else None -> None
     property/test_log.py::TestInMemory
 2.4 receiver.deliveries:Deliveries.disconnected | self._index.remove(block.ids or (), block) ->
     property/test_log.py::TestInMemory
