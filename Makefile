@@ -2,6 +2,7 @@
 # make unit    the unit tests, without Spark and Java
 # make test    everything except the long runs, in three processes
 # make lint    ruff and mypy
+# make docs    writes the pages again that are made from the code
 # make coverage    which lines and branches the tests without Spark do not reach
 # make matrix  the core tests on every release of Spark, classic and Connect; writes docs/compatibility.md
 # make brokers    RabbitMQ, ActiveMQ and Artemis on ports of their own, fetched at the first time, until Ctrl-C
@@ -11,7 +12,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo unit test coverage lint matrix brokers soak bench clean
+.PHONY: demo unit test docs coverage lint matrix brokers soak bench clean
 
 VENV := .venv
 BIN := $(abspath $(VENV))/bin
@@ -49,6 +50,10 @@ test: $(STAMPS)/dev $(STAMPS)/package
 # What needs Spark is in unit/spark and unit/demo.
 unit: $(STAMPS)/unit $(STAMPS)/package
 	cd tests && $(BIN)/pytest unit --ignore unit/spark --ignore unit/demo -q -n 2 $(ARGS)
+
+# It reads the installed package.
+docs: $(STAMPS)/unit $(STAMPS)/package
+	cd tests && $(BIN)/python -m support.docs
 
 coverage: export COVERAGE_FILE := $(abspath .coverage)
 coverage: $(STAMPS)/dev $(STAMPS)/package

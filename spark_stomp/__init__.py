@@ -11,10 +11,10 @@ The path of a message, and the components (folders and modules), from the lowest
 ``logs``           log lines: which query each names, and how they leave Spark's Python processes
 ``frame_batch``    raw frames from the receiver to the task, and the keys of messages
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
+``brokers``        what each broker adds to the protocol
 ``options``        every option, declared once, on the field that it fills
 ``columns``        the columns of source and sink, declared once
 ``files``          private files, durable writes; paths and URIs on disks, mounts and object stores
-``brokers``        what each broker adds to the protocol
 ``transport``      sockets, TLS and WebSocket, and the loop that moves bytes between them and a session
 ``arrow``          raw frames to record batches
 ``devbroker``      an in-memory broker for development and tests

@@ -1,5 +1,15 @@
-"""What each kind of broker adds to STOMP, as a :class:`Dialect`. :func:`dialect_of` chooses one."""
+"""What each kind of broker adds to STOMP: a module for each, with all its facts in a :class:`Dialect`.
 
+::
+
+    dialect       the facts that a broker has, and the headers and refusals that follow from them
+    destinations  what a name says, and subscriptions
+    outgoing      how a broker treats a SEND
+    rabbitmq, activemq, artemis, devbroker
+                  their facts
+    known         all of these, and brokers that are none of them: :func:`dialect_for` chooses one
+"""
+
+from spark_stomp.brokers.destinations import Subscription, subscription_id
 from spark_stomp.brokers.dialect import Dialect
-from spark_stomp.brokers.known import dialect_for, dialect_named, dialect_of
-from spark_stomp.brokers.subscriptions import Subscription, plain_subscription
+from spark_stomp.brokers.known import DIALECTS, dialect_for, dialect_named

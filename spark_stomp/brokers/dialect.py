@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from spark_stomp.brokers.naming import BY_PREFIX, Kind, Naming
-from spark_stomp.brokers.outgoing import GENERIC, Outgoing
-from spark_stomp.brokers.subscriptions import DurableTopics, Subscription, ends_early, plain_subscription
+from spark_stomp.brokers.destinations import (
+    BY_PREFIX,
+    DestinationType,
+    DurableTopics,
+    Naming,
+    Subscription,
+    subscription_id,
+)
+from spark_stomp.brokers.outgoing import Outgoing
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import ID_TIME, NO_TIME, Ids
 from spark_stomp.protocol.encoder import ValueRule, refused_by
@@ -23,7 +30,43 @@ _ASSUMED_FRAME_BYTES = 8192
 _MAX_WINDOW = (1 << 31) - 1
 _NO_WINDOW = "-1"
 # How Artemis says what a destination is.
-_ROUTING: dict[Kind, str] = {"queue": "ANYCAST", "topic": "MULTICAST"}
+_ROUTING: dict[DestinationType, str] = {"queue": "ANYCAST", "topic": "MULTICAST"}
+
+
+Hide: TypeAlias = Callable[[str], str]
+
+
+def _no_remedy(text: str, what: str, hide: Hide) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class ErrorTexts:
+    """How one kind of broker words its ERRORs.
+
+    The first five are regular expressions for the ``message`` header with the body behind it; the empty one
+    stands for none.
+
+    Attributes:
+        stopping: the broker is shutting down.
+        no_broker: the answer to a CONNECT by a relay whose broker is away.
+        client_id_in_use: the answer to a CONNECT whose ``client-id`` another connection has.
+        failed: how the text begins if the broker's own code failed, and it refuses nothing.
+        unasked: how the text begins if it ends a subscription that it has confirmed before, which answers no
+            request.
+        remedy: what to do, as the end of a sentence; empty if the text is not known. ``what`` names the
+            request that was refused, and is empty only if it may be a SEND. ``hide`` removes secrets from
+            what is quoted.
+        named_queue: the queue that the text names if only a SEND can have been refused because of it.
+    """
+
+    stopping: str = ""
+    no_broker: str = ""
+    client_id_in_use: str = ""
+    failed: str = ""
+    unasked: str = ""
+    remedy: Callable[[str, str, Hide], str] = _no_remedy
+    named_queue: Callable[[str], str | None] = lambda text: None
 
 
 @dataclass(frozen=True)
@@ -32,6 +75,7 @@ class Dialect:
 
     Attributes:
         name: the value of the option ``broker``.
+        outgoing: how the broker treats a SEND.
         server_prefix: the beginning of CONNECTED's ``server`` header, in lower case; None matches no server.
         prefetch_header: SUBSCRIBE header that limits the number of un-acked messages; None: no such header.
         window_header: SUBSCRIBE header that limits the bytes of un-acked frames; None: no such header.
@@ -46,8 +90,8 @@ class Dialect:
         id_time_header: MESSAGE header with the time of the message, which completes the id if the broker can
             give two messages one id; None if it cannot.
         forged_versions: versions of STOMP in which a producer's headers replace those of the broker.
-        own_queues: beginnings of the header ``destination`` of a MESSAGE if it names the very queue that the
-            message is in, so that copies in two queues have two; empty if they may have one.
+        own_queues: beginnings of the header ``destination`` of a MESSAGE if that header names the queue that
+            the message is in. Copies in two queues, which have the same id, are told apart by it.
         offset_header: MESSAGE header that every message of a stream has; None if the broker has no streams.
         quoted_names: True if a MESSAGE has bytes of its destination quoted as in a URL, and a SEND has not.
         lasting: rules for SUBSCRIBE headers. With other values the broker deletes the queue with its
@@ -69,13 +113,16 @@ class Dialect:
         marks_redelivered: False if the broker sets ``redelivered:true`` only on some of the messages that it
             redelivers after a connection was lost.
         unsubscribe_returns: True if messages that UNSUBSCRIBE returns to the queue do not count as delivered.
-        orphans_subscriptions: True if the broker may hold messages for nobody until it is restarted: those of
-            a SUBSCRIBE behind a refused one, and the oldest of each subscription of a lost connection.
-        outgoing: how the broker treats a SEND.
+        orphans_subscriptions: True if the broker may withhold messages from everyone until it is restarted:
+            those of a SUBSCRIBE that followed a refused one, and the oldest message of each subscription of a
+            lost connection.
+        errors: how the broker words its ERRORs.
+        listener: what has to be on for STOMP at a port; empty if that needs no word.
         unknown: a log line if the broker is none that is known here; None if it is.
     """
 
     name: str
+    outgoing: Outgoing
     server_prefix: str | None = None
     prefetch_header: str | None = None
     window_header: str | None = None
@@ -103,7 +150,8 @@ class Dialect:
     marks_redelivered: bool = True
     unsubscribe_returns: bool = False
     orphans_subscriptions: bool = False
-    outgoing: Outgoing = GENERIC
+    errors: ErrorTexts = ErrorTexts()
+    listener: str = ""
     unknown: str | None = None
 
     def subscribe_headers(
@@ -163,7 +211,7 @@ class Dialect:
 
     def send_headers(self, destination: str) -> HeaderPairs:
         """Headers that SEND needs so that the broker treats ``destination`` as a queue."""
-        return self.queue_headers if self.naming.is_plain_queue(destination) else ()
+        return self.queue_headers if self.naming.is_short_queue_name(destination) else ()
 
     @property
     def queue_headers(self) -> HeaderPairs:
@@ -205,7 +253,7 @@ class Dialect:
             return ()
         return ((self.subscribe_kind_header, _ROUTING[kind]),)
 
-    def kind(self, destination: str) -> Kind:
+    def kind(self, destination: str) -> DestinationType:
         """The kind of ``destination``, by its name or by the option ``destinationType``."""
         return self.naming.kind(destination)
 
@@ -251,7 +299,7 @@ class Dialect:
         the broker cannot keep a topic's messages under that name.
         """
         if durable_name is None:
-            return plain_subscription(destination)
+            return Subscription(subscription_id(destination))
         if not self.is_topic(destination):
             raise UnsupportedError(
                 f"durableName is given, but {destination} is not known to be a topic on this broker "
@@ -310,7 +358,7 @@ class Dialect:
 
     @property
     def _forger(self) -> str:
-        if self.name != "generic":
+        if self.unknown is None:
             return f"this broker ({self.name})"
         return (
             "Artemis (which this may be; if it is not, name the broker in the option broker, or set it to "
@@ -329,7 +377,10 @@ class Dialect:
         """Raise UnsupportedError for an ignored selector, or if the queue ends with its messages."""
         self.check_selector(headers)
         if self.naming.is_temporary(destination) and not allow_loss:
-            raise ends_early(destination)
+            raise UnsupportedError(
+                f"{destination} is a temporary queue, which ends with its connection: what was not committed "
+                "then is lost. Read from another queue, or accept the loss with allowLoss = true"
+            )
         for name, value in () if allow_loss else headers:
             if refused_by(self.lasting, name, value) is not None:
                 raise UnsupportedError(

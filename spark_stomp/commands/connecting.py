@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from spark_stomp.brokers import Dialect, dialect_of
+from spark_stomp.brokers import Dialect
 from spark_stomp.commands import UsageError
 from spark_stomp.options import OPTIONS, ConnectionOptions
 from spark_stomp.transport import open_connection
@@ -71,7 +71,7 @@ def dialect_there(options: ConnectionOptions) -> Dialect:
     """The dialect of the broker, which a connection finds out that does nothing else."""
     with open_connection(options) as connection:
         connection.disconnect()
-        return dialect_of(connection.session.server, options)
+        return options.dialect(connection.session.server)
 
 
 def first_line(file: str) -> str:

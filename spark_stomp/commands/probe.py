@@ -27,7 +27,7 @@ from rich.box import MARKDOWN, SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.table import Table
 
-from spark_stomp.brokers import Dialect, dialect_of, plain_subscription
+from spark_stomp.brokers import Dialect, subscription_id
 from spark_stomp.commands import FAILED, FINE, UsageError, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.screen import WIDTH, Bar, Screen, add_progress_argument, labelled, said
@@ -97,7 +97,7 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
     begun = time.monotonic()
     with open_connection(replace(options, endpoints=(endpoint,))) as connection:
         took = time.monotonic() - begun
-        dialect = dialect_of(connection.session.server, options)
+        dialect = options.dialect(connection.session.server)
         facts = [*_broker(connection, options, dialect, took), *_treatment(dialect)]
         if source is not None:
             facts += _destination(dialect, source)
@@ -182,7 +182,7 @@ def _destination(dialect: Dialect, source: SourceOptions) -> Facts:
     if source.of_streams:
         require_streams(dialect)
         for stream in source.destinations:
-            yield stream, f"stream, id {plain_subscription(stream).id}"
+            yield stream, f"stream, id {subscription_id(stream)}"
             yield "  begins at", f"{begin_of(source, stream)}, if the checkpoint does not say"
         return
     for settings in ReceiverSettings.of(source):

@@ -18,14 +18,13 @@ from dataclasses import replace
 from typing import Final
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.brokers.outgoing import BY_NAME
+from spark_stomp.brokers.rabbitmq import BY_NAME, stream_name
 from spark_stomp.commands import FINE, UsageError
 from spark_stomp.commands.connecting import add_broker_arguments, dialect_there, option_texts
 from spark_stomp.commands.messages import OF_QUEUES, REFUSED, add_message_arguments, showing
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_batch_options
-from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.quoting import line
 from spark_stomp.source.reads import browse, tail_stream
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from spark_stomp.brokers import dialect_of, plain_subscription
+from spark_stomp.brokers import subscription_id
 from spark_stomp.columns import SinkColumns
 from spark_stomp.commands import UsageError
 from spark_stomp.errors import ReceiptTimeout, StompError
@@ -66,7 +66,7 @@ class Trial:
         self._connection = replace(options.connection, endpoints=(endpoint,), client_id=None)
         self._options = options
         self._queue = queue
-        self._subscription = plain_subscription(queue).id
+        self._subscription = subscription_id(queue)
         self._token = secrets.token_hex(8)
         self._sent: dict[bytes, int] = {}
         self._deliveries: list[Delivery] = []
@@ -131,7 +131,7 @@ class Trial:
         """A connection with a subscription. Messages of others are given back before the error is raised."""
         with open_connection(self._connection) as connection:
             session = connection.session
-            self.dialect = dialect_of(session.server, self._connection)
+            self.dialect = self._connection.dialect(session.server)
             self.version = session.version or "1.0"
             self.individual = "client-individual" in ack_modes(self.version)
             self._deliveries = []

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from spark_stomp.brokers import Dialect, Subscription, dialect_of
+from spark_stomp.brokers import Dialect, Subscription
 from spark_stomp.commands import FINE
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.errors import ClientIdInUse, DestinationRefused, UnsupportedError
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _unsubscribe(options: SourceOptions) -> None:
     with open_connection(options.connection) as connection:
-        dialect = dialect_of(connection.session.server, options.connection)
+        dialect = options.connection.dialect(connection.session.server)
         for topic, subscription in _subscriptions(dialect, options).items():
             _end(connection, dialect, topic, subscription, options.connection.connect_timeout)
             # Only ActiveMQ says whether there was one.

@@ -2,9 +2,8 @@
 
 ::
 
-    kinds         texts to values: durations, sizes, JSON headers ...
+    kinds         texts to values: durations, sizes, JSON headers, positions in streams ...
     endpoint      the addresses in ``url``
-    stream_positions  positions in streams of RabbitMQ
     fields        how a dataclass field carries the option that fills it
     connection_options, source_options, sink_options
                   the dataclasses: each option with key, who takes it, kind of value, default, meaning
@@ -34,6 +33,5 @@ from spark_stomp.options.parsing import (
     parse_source_options,
     reads_streams,
 )
-from spark_stomp.options.rules import STREAM_FILTERS
 from spark_stomp.options.sink_options import MessageOptions, SinkOptions
 from spark_stomp.options.source_options import SourceOptions

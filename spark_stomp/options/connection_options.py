@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from spark_stomp.brokers import DIALECTS, Dialect, dialect_for
 from spark_stomp.options.endpoint import ENDPOINTS, Endpoint
 from spark_stomp.options.fields import EVERYWHERE, STREAMS_AND_WRITES, group
 from spark_stomp.options.kinds import (
@@ -164,7 +165,7 @@ class ConnectionOptions:
     )
     broker: str = EVERYWHERE.option(
         "broker",
-        choice("auto", "rabbitmq", "activemq", "artemis", "devbroker", "generic"),
+        choice("auto", *(dialect.name for dialect in DIALECTS)),
         "auto",
         "The kind of broker. `auto` takes it from the `server` header of CONNECTED.",
     )
@@ -191,6 +192,10 @@ class ConnectionOptions:
         "warning",
         "Lowest level of the log lines that Spark's Python processes write to stderr.",
     )
+
+    def dialect(self, server: str | None) -> Dialect:
+        """The dialect of the broker, by CONNECTED's ``server`` header unless ``broker`` names it."""
+        return dialect_for(server, self.broker, self.destination_type)
 
     @property
     def limits(self) -> Limits:

@@ -25,7 +25,7 @@ _HIDDEN: Final = "***"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One address of a broker. ``path`` is the WebSocket resource; it is empty for plain STOMP.
+    """One address of a broker. ``path`` is the WebSocket resource; it is empty for STOMP over TCP.
 
     The query of the path may contain a token. Only :attr:`uri` shows it.
     """

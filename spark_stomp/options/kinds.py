@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
+from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.protocol.frames import HeaderPairs
 
 T = TypeVar("T")
@@ -235,7 +237,7 @@ def _name_list(raw: str) -> Names:
 name_list = Kind(_name_list, "a name, or a JSON list of names")
 
 
-def _load_json(raw: str, number: Callable[[str], object] = float) -> object:
+def _load_json(raw: str, number: Callable[[str], object] | None = None) -> object:
     try:
         return json.loads(raw, parse_int=number, parse_float=number, object_pairs_hook=_Pairs)
     except json.JSONDecodeError as error:
@@ -271,6 +273,84 @@ def _header_value(name: str, value: object) -> str:
     return value
 
 
+Place: TypeAlias = Literal["earliest", "latest"]
+
+# Positions by number, as in the options of Spark's Kafka source.
+_SPECIAL: Final[dict[int, Place]] = {-2: "earliest", -1: "latest"}
+_OFFSETS: Final = '{"orders": 1200, "audit": -2}'
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time, in whole seconds since 1970."""
+
+    seconds: int
+
+
+@dataclass(frozen=True)
+class StreamPositions:
+    """A position for each stream: one for all of them, or ``by_name``, by the names in the option."""
+
+    everywhere: Place | Moment | None = None
+    by_name: dict[str, int | Place] = field(default_factory=dict)
+
+    def of(self, destination: str) -> int | Place | Moment | None:
+        """The position of the stream ``destination``; None if the option does not name it."""
+        if self.everywhere is not None:
+            return self.everywhere
+        return self.by_name.get(destination, self.by_name.get(stream_name(destination)))
+
+    def unnamed(self, destinations: Sequence[str]) -> list[str]:
+        """The streams that the option does not name, if it names any."""
+        return [one for one in destinations if self.of(one) is None]
+
+    def foreign(self, destinations: Sequence[str]) -> list[str]:
+        """The names in the option that are no streams of ``destinations``."""
+        known = {*destinations, *map(stream_name, destinations)}
+        return [name for name in self.by_name if name not in known]
+
+
+def _positions(raw: str) -> StreamPositions:
+    text = raw.strip()
+    for word in _SPECIAL.values():
+        if text.lower() == word:
+            return StreamPositions(word)
+    if text.startswith("{"):
+        return StreamPositions(by_name=_offsets(text))
+    if re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+        raise ValueError(f"is a number; write an offset with the name of its stream, such as {_OFFSETS}")
+    return StreamPositions(Moment(_unix_time(text)))
+
+
+def _offsets(text: str) -> dict[str, int | Place]:
+    members = _load_json(text)
+    if not isinstance(members, _Pairs) or not members:
+        raise ValueError(f"names no stream; write {_OFFSETS}")
+    _distinct(stream_name(name) for name, _ in members)
+    offsets: dict[str, int | Place] = {}
+    for name, offset in members:
+        if not isinstance(offset, int) or isinstance(offset, bool) or offset < min(_SPECIAL):
+            raise ValueError(
+                f"has {json.dumps(offset)} for {name}: an offset is a whole number, -2 (earliest) or -1 "
+                "(latest)"
+            )
+        offsets[name] = _SPECIAL.get(offset, offset)
+    return offsets
+
+
+def _unix_time(text: str) -> int:
+    try:
+        # Python 3.10 does not know the Z.
+        time = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+    except ValueError:
+        raise ValueError(
+            f"must be earliest, latest, a time such as 2026-11-23T08:00:00Z, or offsets such as {_OFFSETS}"
+        ) from None
+    if time.tzinfo is None:
+        raise ValueError("is a time without a zone; add one, as in 2026-11-23T08:00:00Z or ...+01:00")
+    return max(0, int(time.timestamp()))
+
+
 def format_duration(seconds: float) -> str:
     """``seconds`` as a user would write them in an option: ``90s``, ``500ms``."""
     milliseconds = round(seconds * 1000)
@@ -298,3 +378,5 @@ BOOLEAN = Kind(_boolean, "`true` / `false`")
 TIMEOUT = Kind(_timeout, "duration > 0 (`500ms`, `10s`, `5 minutes`)")
 SIZE = Kind(_size, "bytes, or `64k`, `10m`, `1g`")
 HEADERS = Kind(_headers, "JSON object of header names and values", shown=False)
+BEGINS = Kind(_positions, "`earliest`, `latest`, a time with its zone, or JSON: `{name: offset}`")
+ENDS = Kind(_positions, "`latest`, or JSON: `{name: offset}`")

@@ -58,14 +58,14 @@ _WRITES: Final = {
 _ALIKE: Final = 0.8
 
 
-def plain(key: str) -> str:
+def letters(key: str) -> str:
     """A name in lower case, with letters and digits only."""
     return re.sub(r"[^a-z0-9]", "", key.lower())
 
 
 def _by_name(*tables: Mapping[str, str]) -> dict[str, str]:
     return {
-        plain(name): remedy for table in tables for remedy, names in table.items() for name in names.split()
+        letters(name): remedy for table in tables for remedy, names in table.items() for name in names.split()
     }
 
 
@@ -75,16 +75,16 @@ REMEDIES: Final[dict[Scope, dict[str, str]]] = {
     "batch": _FOR_READS,
     "sink": _by_name(_EVERYWHERE, _WRITES),
 }
-"""What to do instead of an option that another system has; keys are :func:`plain` names."""
+"""What to do instead of an option that another system has; keys are names as :func:`letters` makes them."""
 
 
 def remedy(key: str, scope: Scope) -> str | None:
     """What to do instead of setting another system's option of this name; None if the name is unknown."""
-    return REMEDIES[scope].get(plain(key.lower().removeprefix("kafka.")))
+    return REMEDIES[scope].get(letters(key.lower().removeprefix("kafka.")))
 
 
 def nearest(key: str, keys: Iterable[str]) -> str | None:
     """The one of ``keys`` that a user who wrote ``key`` most likely meant; None if none is similar."""
-    spelt = {plain(known): known for known in keys}
-    found = difflib.get_close_matches(plain(key.removeprefix("stomp.")), spelt, n=1, cutoff=_ALIKE)
+    spelt = {letters(known): known for known in keys}
+    found = difflib.get_close_matches(letters(key.removeprefix("stomp.")), spelt, n=1, cutoff=_ALIKE)
     return spelt[found[0]] if found else None

@@ -7,15 +7,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from spark_stomp.brokers.rabbitmq import declares_stream
 from spark_stomp.errors import OptionError
 from spark_stomp.options.endpoint import ENDPOINTS, redacted
 from spark_stomp.options.fields import Option, Scope, filled, options_of
-from spark_stomp.options.kinds import has_private_key
+from spark_stomp.options.kinds import StreamPositions, has_private_key
 from spark_stomp.options.other_names import nearest, remedy
-from spark_stomp.options.rules import contradictions, declares_stream, notes
+from spark_stomp.options.rules import contradictions, notes
 from spark_stomp.options.sink_options import SinkOptions
 from spark_stomp.options.source_options import MOST_CONNECTIONS, SourceOptions
-from spark_stomp.options.stream_positions import StreamPositions
 
 Parsed = TypeVar("Parsed", SourceOptions, SinkOptions)
 
@@ -69,7 +69,7 @@ def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
     parsed = filled(SourceOptions, texts.value_of, capped=capped, notes=())
     if scope == "batch" and "maxBufferedBytes" not in texts.given:
         parsed = replace(parsed, max_buffered_bytes=_READ_AHEAD)
-    if parsed.starting_offsets or parsed.ending_offsets or declares_stream(parsed):
+    if parsed.starting_offsets or parsed.ending_offsets or declares_stream(parsed.subscribe_headers):
         return _checked(texts, _of_streams(parsed, scope))
     if "prefetch" not in texts.given:
         parsed = replace(parsed, prefetch=_default_prefetch(parsed))

@@ -10,26 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
+from spark_stomp.brokers import DIALECTS
+from spark_stomp.brokers.rabbitmq import BY_NAME, OFFSET, STREAM_FILTERS, declares_stream, stream_name
 from spark_stomp.options.connection_options import ConnectionOptions, ReconnectOptions, TlsOptions
 from spark_stomp.options.endpoint import redacted
 from spark_stomp.options.fields import options_of
-from spark_stomp.options.kinds import format_duration, format_size, is_pem
+from spark_stomp.options.kinds import StreamPositions, format_duration, format_size, is_pem
 from spark_stomp.options.sink_options import MessageOptions, SinkOptions
 from spark_stomp.options.source_options import SourceOptions
-from spark_stomp.options.stream_positions import StreamPositions, stream_name
 from spark_stomp.protocol.encoder import REQUEST_OWNS, SEND_OWNS
 from spark_stomp.protocol.handshake import CONNECT_OWNS
 
 # Headers of SUBSCRIBE that the connector sets on a known broker, but not with broker = generic, and the
 # option for each.
 _OF_DIALECTS: Final = {
-    "prefetch-count": "prefetch",
-    "activemq.prefetchsize": "prefetch",
-    "consumer-window-size": "prefetch",
-    "subscription-type": "destinationType",
+    header.lower(): option
+    for dialect in DIALECTS
+    for header, option in (
+        (dialect.prefetch_header, "prefetch"),
+        (dialect.window_header, "prefetch"),
+        (dialect.subscribe_kind_header, "destinationType"),
+    )
+    if header is not None
 }
-# With these RabbitMQ leaves out messages of a stream.
-STREAM_FILTERS: Final = ("x-stream-filter", "x-stream-match-unfiltered")
 # Headers that the connector sets, and the option for each. No option sets the connector's other headers.
 _OPTION_OF_HEADER: Final = {
     "accept-version": "acceptVersions",
@@ -41,11 +44,11 @@ _OPTION_OF_HEADER: Final = {
     "client-id": "clientId",
     "destination": "destination",
     "selector": "selector",
-    "x-stream-offset": "startingOffsets",
+    OFFSET: "startingOffsets",
     **_OF_DIALECTS,
 }
 
-# Options that need another one, and why if that is not plain.
+# Options that need another one, and why if that is not clear.
 _NEEDS: Final = {
     "password": ("login", ""),
     "passwordFile": ("login", ""),
@@ -89,7 +92,7 @@ def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iter
             "subscribeHeaders",
             parsed.subscribe_headers,
             REQUEST_OWNS
-            | {"selector", "browser", "x-stream-offset"}
+            | {"selector", "browser", OFFSET}
             | (_OF_DIALECTS.keys() if connection.broker != "generic" else set()),
         )
         yield from _addresses(parsed.destinations)
@@ -124,12 +127,12 @@ def _mixed(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
 
     Otherwise an attacker who makes the encrypted addresses fail would get the credentials as plain text.
     """
-    plain = [str(endpoint) for endpoint in connection.endpoints if not endpoint.tls]
+    in_clear = [str(endpoint) for endpoint in connection.endpoints if not endpoint.tls]
     credentials = [key for key in _CREDENTIALS if key in given]
-    if credentials and plain and len(plain) < len(connection.endpoints):
+    if credentials and in_clear and len(in_clear) < len(connection.endpoints):
         yield (
             f"url has addresses with and without encryption, and {', '.join(credentials)} must not go to "
-            f"{', '.join(plain)} when an encrypted address fails; use stomp+ssl:// or wss:// for all"
+            f"{', '.join(in_clear)} when an encrypted address fails; use stomp+ssl:// or wss:// for all"
         )
 
 
@@ -143,11 +146,11 @@ def _limits(connection: ConnectionOptions) -> Iterator[str]:
 
 
 def _connect_headers(connection: ConnectionOptions) -> Iterator[str]:
-    plain, secret = connection.connect_headers, connection.secret_connect_headers
+    shown, secret = connection.connect_headers, connection.secret_connect_headers
     owned = CONNECT_OWNS | {"client-id"}
-    yield from _owned("connectHeaders", plain, owned)
+    yield from _owned("connectHeaders", shown, owned)
     yield from _owned("secretConnectHeaders", secret, owned)
-    names = {name for name, _ in plain}
+    names = {name for name, _ in shown}
     for name, _ in secret:
         if name in names:
             yield f"the header {name} is in both connectHeaders and secretConnectHeaders"
@@ -200,13 +203,6 @@ def _journal(given: Set[str], options: SourceOptions) -> Iterator[str]:
         yield "ackAfter = journal needs journal, which says where the journal is"
 
 
-def declares_stream(options: SourceOptions) -> bool:
-    """Whether ``subscribeHeaders`` declares the destinations as streams."""
-    return ("x-queue-type", "stream") in {
-        (name, value.strip().lower()) for name, value in options.subscribe_headers
-    }
-
-
 # Options that do not go with streams, and why.
 _NOT_WITH_STREAMS: Final = {
     "connections": "each stream has a connection of its own",
@@ -223,9 +219,9 @@ def _streams(given: Set[str], options: SourceOptions, starting: StreamPositions)
     for key, reason in _NOT_WITH_STREAMS.items():
         if key in given:
             yield f"{key} does not go with streams (startingOffsets): {reason}"
-    declared = declares_stream(options)
+    declared = declares_stream(options.subscribe_headers)
     for one in options.destinations:
-        if not one.startswith(("/amq/queue/", "/queue/") if declared else "/amq/queue/"):
+        if not one.startswith((BY_NAME, "/queue/") if declared else BY_NAME):
             yield (
                 f"destination = {one!r} is read as a stream (startingOffsets), so it must be "
                 "/amq/queue/NAME, or /queue/NAME if subscribeHeaders declares the stream (x-queue-type: "
@@ -267,7 +263,7 @@ def notes(options: SourceOptions | SinkOptions) -> Iterator[str]:
 
 
 def _in_clear(connection: ConnectionOptions) -> Iterator[str]:
-    plain = [str(endpoint) for endpoint in connection.endpoints if not (endpoint.tls or endpoint.loopback)]
+    in_clear = [str(endpoint) for endpoint in connection.endpoints if not (endpoint.tls or endpoint.loopback)]
     secrets = {
         "login": connection.login,
         "password": connection.password,
@@ -275,9 +271,9 @@ def _in_clear(connection: ConnectionOptions) -> Iterator[str]:
         "secretConnectHeaders": connection.secret_connect_headers,
     }
     given = [key for key, value in secrets.items() if value]
-    if plain and given:
+    if in_clear and given:
         yield (
-            f"{', '.join(given)} and all messages go to {', '.join(plain)} as plain text, which anyone on "
+            f"{', '.join(given)} and all messages go to {', '.join(in_clear)} as plain text, which anyone on "
             "the network can read; use stomp+ssl:// or wss://"
         )
 

@@ -8,18 +8,20 @@ from typing import Literal
 from spark_stomp.options.connection_options import ConnectionOptions, ReconnectOptions
 from spark_stomp.options.fields import BATCH, READS, SOURCE, group
 from spark_stomp.options.kinds import (
+    BEGINS,
     BOOLEAN,
+    ENDS,
     FILE,
     HEADERS,
     NAME,
     SIZE,
     TEXT,
     TIMEOUT,
+    StreamPositions,
     choice,
     integer,
     name_list,
 )
-from spark_stomp.options.stream_positions import BEGINS, ENDS, StreamPositions
 from spark_stomp.protocol.frames import HeaderPairs
 
 MOST_CONNECTIONS = 4
@@ -197,7 +199,8 @@ class SourceOptions:
         "allowLoss",
         BOOLEAN,
         "false",
-        "Whether to read from a plain topic, or by another subscription that can lose messages.",
+        "Whether to read from a topic without `durableName`, or by another subscription that can lose "
+        "messages.",
     )
     # A judgement. With 2,000 messages of 4 MiB behind a slow sink, the reader process had 540 MiB in all
     # (RESULTS.md, November 2026).

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Final
 
-from spark_stomp.brokers import Dialect, Subscription, plain_subscription
+from spark_stomp.brokers import Dialect, Subscription, subscription_id
 from spark_stomp.errors import StompError
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import MalformedMessage, MessageBlock
@@ -55,7 +55,7 @@ class ReadReceiver(Receiver):
     ) -> None:
         super().__init__(settings, deliveries, on_news)
         self._deadline = time.monotonic() + self._options.max_drain_time
-        self._destination_of = {plain_subscription(one).id.encode(): one for one in settings.destinations}
+        self._destination_of = {subscription_id(one).encode(): one for one in settings.destinations}
         self.taken: Counter[str] = Counter()
         self.ended: set[str] = set()
         self.too_many = self.complete = self.is_late = False
@@ -94,7 +94,7 @@ class ReadReceiver(Receiver):
         dialect.check_batch_read(destination, headers, allow_loss=options.allow_loss)
         # A topic takes nothing back, and if it waited for ACKs, its window would fill.
         ack = "auto" if dialect.is_topic(destination) else ""
-        return Subscription(plain_subscription(destination).id, headers, ack)
+        return Subscription(subscription_id(destination), headers, ack)
 
     def _choose_window(self) -> None:
         """Nothing is ACKed, so of a queue it is ``maxMessages``. What is risked is said at the end."""

@@ -36,7 +36,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from spark_stomp.brokers import Dialect, Subscription, dialect_for, dialect_of
+from spark_stomp.brokers import Dialect, Subscription, dialect_for
 from spark_stomp.errors import (
     ClientIdInUse,
     ConnectFailed,
@@ -286,7 +286,7 @@ class Receiver:
     def _subscribe(self, connection: Connection) -> None:
         connection.require_open()
         session, options, settings = connection.session, self._options, self._settings
-        self._dialect = dialect_of(session.server, options.connection)
+        self._dialect = options.connection.dialect(session.server)
         chosen = {one: self._subscription(one) for one in settings.destinations}
         self._dialect.check_version(session.version or "1.0")
         queues = () if options.of_streams else settings.destinations

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_stomp.brokers import Dialect, plain_subscription
-from spark_stomp.brokers.outgoing import BY_NAME
-from spark_stomp.brokers.subscriptions import stream_refused
+from spark_stomp.brokers import Dialect, subscription_id
+from spark_stomp.brokers.rabbitmq import BY_NAME, stream_name, stream_refused
 from spark_stomp.errors import ConnectFailed
 from spark_stomp.options import ConnectionOptions
-from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.stream_log import has_offset
 from spark_stomp.transport import Connection
@@ -39,7 +37,7 @@ class StreamCheck:
         self._connection = connection
         queues = filter(dialect.is_queue, destinations) if dialect.offset_header is not None else ()
         # By the ids of their subscriptions, until each has brought a message.
-        self._unseen = {plain_subscription(one).id.encode(): one for one in queues}
+        self._unseen = {subscription_id(one).encode(): one for one in queues}
 
     def at_start(self) -> None:
         """Check those that SUBSCRIBE does not declare, because a stream may send nothing for long."""

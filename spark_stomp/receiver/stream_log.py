@@ -29,9 +29,10 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Final, Literal
 
-from spark_stomp.brokers import Dialect, dialect_of
+from spark_stomp.brokers import Dialect
+from spark_stomp.brokers.rabbitmq import OFFSET, STREAM_FILTERS
 from spark_stomp.errors import ConnectionLost, RemoteProtocolError, StompError, UnsupportedError
-from spark_stomp.options import STREAM_FILTERS, SourceOptions
+from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import (
     ErrorReceived,
     Event,
@@ -42,7 +43,6 @@ from spark_stomp.protocol import (
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.connect import at_peer
 
-OFFSET: Final = "x-stream-offset"
 _LINE: Final = re.compile(rb"\nx-stream-offset:(\d{1,18})\r?\n")
 
 # Seconds. The last chunk of a stream has come if nothing more came for this long. A judgement, not measured.
@@ -170,7 +170,7 @@ def _looking(
     with open_connection(at_peer(options.connection, peer), scan=True) as connection:
         connection.require_open()
         session = connection.session
-        dialect = dialect_of(session.server, options.connection)
+        dialect = options.connection.dialect(session.server)
         require_streams(dialect)
         session.collect(id_header=None, ack_header=dialect.ack_header)
         look, receipt = _Look(connection), session.new_receipt()

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
-from spark_stomp.brokers import Subscription, dialect_of, plain_subscription
+from spark_stomp.brokers import Subscription, subscription_id
 from spark_stomp.errors import ConnectionLost, StreamTruncated
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
-from spark_stomp.options.stream_positions import Moment
+from spark_stomp.options.kinds import Moment
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.receiver.dedup import DedupIndex
@@ -234,7 +234,7 @@ class StreamReceiver(Receiver):
 
     def _subscribe(self, connection: Connection) -> None:
         connection.require_open()
-        dialect = dialect_of(connection.session.server, self._options.connection)
+        dialect = self._options.connection.dialect(connection.session.server)
         require_streams(dialect)
         destination = self._settings.destinations[0]
         if self._cursor is None:
@@ -252,7 +252,7 @@ class StreamReceiver(Receiver):
     def _subscription(self, destination: str) -> Subscription:
         assert self._cursor is not None
         headers = self._options.subscribe_headers + self._cursor.header()
-        return Subscription(plain_subscription(destination).id, headers)
+        return Subscription(subscription_id(destination), headers)
 
     def _is_full(self) -> bool:
         return self._reader.paused_since is not None or bool(self._unasked and not self._has_room)

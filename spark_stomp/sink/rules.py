@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.brokers.naming import BY_PREFIX, Naming
+from spark_stomp.brokers.destinations import BY_PREFIX, Naming
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
@@ -125,7 +125,7 @@ class SendRules:
 
     def is_queue(self, destination: str) -> bool:
         """Whether this destination needs ``queue_headers``."""
-        return self.naming.is_plain_queue(destination)
+        return self.naming.is_short_queue_name(destination)
 
     def is_left_out(self, name: str) -> bool:
         """Whether an entry of this name in the column ``headers`` is not sent.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from types import TracebackType
 
-from spark_stomp.brokers import Dialect, dialect_of
+from spark_stomp.brokers import Dialect
 from spark_stomp.errors import (
     BrokerError,
     ConnectionLost,
@@ -357,7 +357,7 @@ class Sender:
         """
         speaks = (
             str(connection.session.version),
-            dialect_of(connection.session.server, self._options.connection),
+            self._options.connection.dialect(connection.session.server),
         )
         if self._speaks not in (None, speaks):
             raise ConnectionLost(

@@ -11,12 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.errors import JournalMissing, RangeUnavailable, StompError, StreamTruncated
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
-from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.receiver import Deliveries, Log, ReceiverStatus, StreamDeliveries, begin_of, stream_ends
 from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, Sizes
 from spark_stomp.source.planning import Available

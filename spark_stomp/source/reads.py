@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from spark_stomp.arrow import OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
+from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.errors import OptionError, StreamTruncated, SubscribeTimeout, TooManyMessages
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SourceOptions
-from spark_stomp.options.stream_positions import StreamPositions, stream_name
+from spark_stomp.options.kinds import StreamPositions
 from spark_stomp.quoting import counted, listed
 from spark_stomp.receiver import (
     DISCONNECT_TIMEOUT,

@@ -7,8 +7,8 @@ whether it is a metric, whether the totals have its sum, whether it changes with
 table of ``spark-stomp status`` calls it. The document, the file, the totals, the table and the metrics follow
 from the declaration, and docs/status.md is generated from it.
 
-To add a figure, add one method and generate the page (``python tests/support/docs.py``). If nothing counts
-what the figure shows, add a counter where that happens.
+To add a figure, add one method and run ``make docs``. If nothing counts what the figure shows, add a counter
+where that happens.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from functools import partial
 
-from spark_stomp.brokers.rabbitmq_errors import queue_that_differs, remedy
+from spark_stomp.brokers.known import error_pattern, named_queue, remedy
 from spark_stomp.errors import BrokerError, ClientIdInUse, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
 from spark_stomp.protocol.frames import escape
@@ -24,26 +24,10 @@ _POSSIBLE_CUT = re.compile(rf"$|['\"]|[:,;] |{re.escape(CUT)}")
 # Characters of the shortest beginning of a secret that is hidden; fewer reveal nothing. A judgement, not
 # measured.
 _SHORTEST_PART = 3
-# What brokers say in an ERROR when they shut down.
-_STOPS = re.compile(
-    r"\bshut(ting)?[ -]?down\b|\bbeing (stopped|shut)|\bstopping\b|BrokerStopp|connection.forced",
-    re.IGNORECASE,
+_STOPPING, _NO_BROKER, _IN_USE, _FAILED, _UNASKED = map(
+    error_pattern, ("stopping", "no_broker", "client_id_in_use", "failed", "unasked")
 )
-# What RabbitMQ says if its own code failed, for example because a stream has not started again yet, or while
-# the node boots. Of a refusal it names the reason (seen with 3.10 in November 2026).
-_FAILED = re.compile(
-    r"Processing error\b|.*(?:NOT_FOUND - home node .* is down or inaccessible"
-    r"|PRECONDITION_FAILED - stream queue .* does not have a running replica on the local node)"
-)
-# What RabbitMQ says if it ends a subscription that it has confirmed before: it answers no request.
-_CANCELLED = re.compile(r"Server cancelled subscription\b")
-# Artemis if it cannot route a message. It does not say why (seen with 2.56 in November 2026).
-_NOT_ROUTED = re.compile(r"AMQ339011\b")
-# What a relay of Spring says if its broker is away.
-_NO_BROKER = re.compile(r"^(Broker not available|Failed to connect|Connection to broker closed)")
 _VIRTUAL_HOST = re.compile(r"\bvirtual.?host|\bvhost", re.IGNORECASE)
-# ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
-_IN_USE = re.compile(r"client.*\balready (been )?(connected|in use|set)|client.?id.*\bin use", re.IGNORECASE)
 
 
 def connect_refused(
@@ -55,7 +39,7 @@ def connect_refused(
     refuse, so ``secrets`` are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
-    if _STOPS.search(words) or _NO_BROKER.search(words):
+    if _STOPPING.search(words) or _NO_BROKER.search(words):
         return ConnectFailed(f"{peer} has no broker to connect to, or it is stopping: {words}")
     if _VIRTUAL_HOST.search(words):
         words += f". The header host was {shown(host)}: set the option virtualHost to what this broker wants"
@@ -77,19 +61,16 @@ def broker_error(
     ``secrets`` of CONNECT are replaced in the quotation.
     """
     # What the ERROR means is found in its own text, because a secret may be a part of the broker's words.
-    said, words, detail = _broker_words(event), _broker_words(event, secrets), event.detail[:_SEARCHED]
+    said, words = _broker_words(event), _broker_words(event, secrets)
+    text = f"{event.frame.get('message') or ''}\n{event.detail}"[:_SEARCHED]
     hide = partial(without_secrets, secrets=secrets)
-    if not what and (queue := queue_that_differs(detail)) is not None:
+    if not what and (queue := named_queue(text)) is not None:
         what = f"SEND to /queue/{shown(hide(queue))}"
-    if advice := remedy(detail, what, hide):
+    if advice := remedy(text, what, hide):
         words = words.removesuffix(".") + advice
-    if _NOT_ROUTED.search(said):
-        words += (
-            ". Artemis says so if the address is full, and its address-full-policy is FAIL: make room there"
-        )
-    if not what or _CANCELLED.match(said):
+    if not what or _UNASKED.match(said):
         return BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
-    if _STOPS.search(said):
+    if _STOPPING.search(said):
         return BrokerError(f"the broker at {peer} ended the connection before it answered {what}: {words}")
     if _FAILED.match(said):
         return BrokerError(f"the broker at {peer} failed while it handled {what}: {words}")
@@ -98,7 +79,7 @@ def broker_error(
 
 def says_stop(event: ErrorReceived) -> bool:
     """Whether an ERROR frame says that the broker is stopping."""
-    return _STOPS.search(_broker_words(event)) is not None
+    return _STOPPING.search(_broker_words(event)) is not None
 
 
 def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:
@@ -117,8 +98,8 @@ def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:
 def without_secrets(text: str, secrets: Collection[str]) -> str:
     """``text`` with all ``secrets`` replaced by ``***``.
 
-    A secret may be plain, escaped as in a header, or as Python prints it. Its beginning is also replaced, if
-    the text or a quotation in it is cut off there. A very short one is replaced where it is a word of its
+    A secret may be as it is, escaped as in a header, or as Python prints it. Its beginning is also replaced,
+    if the text or a quotation in it is cut off there. A very short one is replaced if it is a word of its
     own: inside of other words it tells nothing, and gaps in them would tell it.
     """
     forms = {form for secret in secrets for form in _forms(secret)} - {""}

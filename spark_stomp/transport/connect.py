@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_stomp.brokers import dialect_named, dialect_of
+from spark_stomp.brokers import DIALECTS, dialect_named
 from spark_stomp.errors import (
     ClientIdInUse,
     ConnectFailed,
@@ -32,8 +32,7 @@ from spark_stomp.protocol.handshake import may_be_misread
 from spark_stomp.transport.broker_errors import connect_refused
 from spark_stomp.transport.connection import Connection
 from spark_stomp.transport.logins import RefusedLogins, password_of
-from spark_stomp.transport.stream import Stream, reason
-from spark_stomp.transport.tls import secure, tls_context
+from spark_stomp.transport.stream import Stream, reason, secure, tls_context
 from spark_stomp.transport.websocket import upgrade
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def _open_session(endpoint: Endpoint, options: ConnectionOptions, config: Client
     except BaseException:
         connection.close()
         raise
-    stream.joins_messages = dialect_of(connection.session.server, options).outgoing.joins_messages
+    stream.joins_messages = options.dialect(connection.session.server).outgoing.joins_messages
     # Without heart-beats a broker may be silent for hours, and only TCP can notice that it is lost. With
     # heart-beats TCP must not watch it, because a broker may block a sender for longer than TCP allows.
     _, expected = connection.session.heartbeat
@@ -188,10 +187,9 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     except TimeoutError as error:
         raise ConnectTimeout(f"no connection to {peer} within connectTimeout ({timeout:g}s)") from error
     except ConnectionRefusedError as error:
-        plugin = "rabbitmq_web_stomp" if endpoint.websocket else "rabbitmq_stomp"
+        listeners = ", ".join(filter(None, (dialect.listener for dialect in DIALECTS)))
         raise ConnectFailed(
-            f"cannot connect to {peer}: {reason(error)}; is STOMP on at that port (RabbitMQ: plugin "
-            f"{plugin}, ActiveMQ: a stomp transport connector, Artemis: an acceptor)?"
+            f"cannot connect to {peer}: {reason(error)}; is STOMP on at that port ({listeners})?"
         ) from error
     except (OSError, UnicodeError) as error:  # UnicodeError: not a possible host name
         raise ConnectFailed(f"cannot connect to {peer}: {reason(error)}") from error

@@ -35,8 +35,7 @@ from spark_stomp.protocol import (
     ReceiptReceived,
 )
 from spark_stomp.transport.broker_errors import broker_error, without_secrets
-from spark_stomp.transport.stream import READ_SIZE, Stream
-from spark_stomp.transport.tls import TlsSession
+from spark_stomp.transport.stream import READ_SIZE, Stream, TlsSession
 
 log = get_log(__name__)
 

@@ -6,16 +6,13 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from spark_stomp.brokers.rabbitmq import NO_RIGHT, NO_STREAM, STREAM_QUESTION
 from spark_stomp.errors import ConnectFailed, LoginRefused, ReceiptTimeout, StompError, TransportError
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import ErrorReceived, ReceiptReceived
 from spark_stomp.transport.connect import at_peer, open_connection
 from spark_stomp.transport.connection import Connection
 
-# What RabbitMQ says if the queue is no stream, and if the login may not read from it (seen with 3.10 and 4.3
-# in November 2026).
-_NO_STREAM: Final = "PRECONDITION_FAILED - invalid arg 'x-stream-offset'"
-_NO_RIGHT: Final = "ACCESS_REFUSED"
 # Seconds to wait for the receipt of DISCONNECT: the answer is there. A judgement, not measured.
 _FAREWELL: Final = 1.0
 
@@ -47,9 +44,9 @@ def _ask(connection: Connection, destination: str, timeout: float) -> bool | Non
         return True
     # In the text as it came, because a secret may be a part of these words, and at its beginning, because it
     # quotes the name of the queue.
-    if answer.detail.startswith(_NO_STREAM):
+    if answer.detail.startswith(NO_STREAM):
         return False
-    if answer.detail.startswith(_NO_RIGHT):
+    if answer.detail.startswith(NO_RIGHT):
         return None
     raise connection.error_of(answer, f"SUBSCRIBE to {destination}")
 
@@ -58,9 +55,8 @@ def _answer(connection: Connection, destination: str, timeout: float) -> ErrorRe
     """The ERROR that refuses the subscription; None if RabbitMQ accepts it."""
     session, until = connection.session, time.monotonic() + timeout
     receipt = session.new_receipt()
-    own = (("id", "0"), ("destination", destination), ("ack", "client"))
-    further = (("prefetch-count", "1"), ("x-stream-offset", "next"))
-    session.request("SUBSCRIBE", (*own, *further), receipt=receipt)
+    own = (("id", "0"), ("destination", destination))
+    session.request("SUBSCRIBE", (*own, *STREAM_QUESTION), receipt=receipt)
     while (left := until - time.monotonic()) > 0:
         for event in connection.poll(left):
             if isinstance(event, ErrorReceived):

@@ -1,18 +1,30 @@
-"""A non-blocking byte stream.
+"""A non-blocking byte stream over a socket, with or without TLS.
 
-This package turns errors of the operating system and of TLS into the errors of :mod:`spark_stomp.errors`.
-Its callers never catch ``OSError``.
+Errors of the operating system and of TLS become errors of :mod:`spark_stomp.errors` here, so callers never
+catch ``OSError``. Certificate and host name are verified unless ``tlsVerify`` is false.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import socket
 import ssl
-from typing import Final
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Final
 
-from spark_stomp.errors import ConnectionLost, TlsRefused
-from spark_stomp.transport.tls import TlsSession, is_refusal
+from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, TlsRefused
+from spark_stomp.logs import get_log
+from spark_stomp.options.kinds import is_pem
+
+if TYPE_CHECKING:
+    from spark_stomp.options import TlsOptions
+
+log = get_log(__name__)
 
 READ_SIZE: Final = 1 << 20
 """Bytes of the largest read from a socket. A judgement, not measured."""
@@ -27,6 +39,13 @@ _SILENCE_LIMITS = (
     ("TCP_KEEPCNT", 3),
     ("TCP_USER_TIMEOUT", 120_000),
 )
+# OpenSSL's X509_V_ERR_* codes.
+_HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
+_UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
+_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+# Errors that may be gone at the next attempt: the broker starts or stops, or it or the line is faulty.
+_BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_FAULTS = re.compile("INTERNAL_ERROR|BAD_RECORD_MAC|UNEXPECTED_MESSAGE|DECODE_ERROR|USER_CANCELLED")
 
 
 class Stream:
@@ -106,3 +125,109 @@ class Stream:
 def reason(error: OSError | UnicodeError) -> str:
     """The text of an error of the operating system or the resolver, without its number."""
     return getattr(error, "strerror", None) or str(error)
+
+
+@dataclass(frozen=True)
+class TlsSession:
+    """The TLS version and cipher that both sides agreed on.
+
+    ``expires`` is the end of the server's certificate; None if the certificate was not verified.
+    """
+
+    version: str
+    cipher: str
+    expires: datetime | None
+
+    @classmethod
+    def of(cls, sock: ssl.SSLSocket) -> TlsSession:
+        """The session of a socket whose handshake is done."""
+        cipher = sock.cipher()
+        # Python does not show a certificate that was not verified.
+        end = (sock.getpeercert() or {}).get("notAfter")
+        expires = datetime.fromtimestamp(ssl.cert_time_to_seconds(end), timezone.utc) if end else None  # type: ignore[arg-type]
+        return cls(sock.version() or "", cipher[0] if cipher else "", expires)
+
+
+def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -> ssl.SSLSocket:
+    """Do the TLS handshake within the socket's timeout. The server must prove that it is ``host``.
+
+    Raises TlsRefused, which says what is wrong with the certificate; ConnectTimeout; or ConnectFailed if the
+    handshake ended too early.
+    """
+    if context.verify_mode is ssl.CERT_NONE:
+        log.warning(
+            "tlsVerify = false: the certificate of %s is not verified; anybody could pose as it", peer
+        )
+    try:
+        return context.wrap_socket(sock, server_hostname=host)
+    except TimeoutError as error:
+        raise ConnectTimeout(f"{peer} did not finish the TLS handshake within connectTimeout") from error
+    except ssl.SSLCertVerificationError as error:
+        raise TlsRefused(
+            f"the certificate of {peer} is not accepted: {error.verify_message}; {_remedy(error, host)}"
+        ) from error
+    except OSError as error:
+        least = context.minimum_version.name.removeprefix("TLSv").replace("_", ".")
+        if is_refusal(error):
+            raise TlsRefused(f"no TLS with {peer} (tlsMinVersion is {least}): {error}") from error
+        raise ConnectFailed(
+            f"{peer} broke off the TLS handshake (tlsMinVersion is {least}); is it a port with TLS? {error}"
+        ) from error
+
+
+def is_refusal(error: OSError) -> bool:
+    """Whether an error of TLS will be the same at each attempt, because the two sides do not agree."""
+    if not isinstance(error, ssl.SSLError) or isinstance(error, _BROKEN_OFF):
+        return False
+    return not _FAULTS.search(error.reason or "")
+
+
+def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
+    if error.verify_code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
+        return (
+            f"url, or tlsServerName, must name the broker as its certificate does, and {host} is not among "
+            "its subject alternative names (a common name does not count)"
+        )
+    if error.verify_code in _UNKNOWN_AUTHORITY:
+        return "set tlsCaFile to the authority that signed it"
+    return "the broker needs another certificate"
+
+
+def tls_context(tls: TlsOptions) -> ssl.SSLContext:
+    """The context for these options. Raises TlsRefused, which names the files, if one cannot be loaded."""
+    key = tls.key_secret or tls.key_file
+    ca_file, ca_text = (None, tls.ca_file) if is_pem(tls.ca_file or "") else (tls.ca_file, None)
+    try:
+        context = ssl.create_default_context(cafile=ca_file, cadata=ca_text)
+        if tls.cert_file is not None:
+            with _as_file(tls.cert_file) as cert_file, _as_file(key) as key_file:
+                # Never None: OpenSSL would ask for a missing password on the terminal.
+                context.load_cert_chain(cert_file or "", key_file, tls.key_password or "")
+    except OSError as error:
+        named = (("tlsCaFile", tls.ca_file), ("tlsCertFile", tls.cert_file), ("tlsKeyFile", tls.key_file))
+        shown = ", ".join(f"{name}={'(PEM text)' if is_pem(value or '') else value}" for name, value in named)
+        raise TlsRefused(f"cannot load the TLS files ({shown}): {error}") from error
+    context.minimum_version = _VERSIONS[tls.min_version]
+    # Certificate authorities check only the subject alternative names (RFC 9525, section 2).
+    context.hostname_checks_common_name = False
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@contextlib.contextmanager
+def _as_file(value: str | None) -> Iterator[str | None]:
+    """A path from which OpenSSL can read ``value``: it loads certificates and keys only from files.
+
+    If ``value`` is PEM text, the file is in memory, so that a killed process leaves no key on the disk. On a
+    platform without such files, it is a temporary file that only this user can open (0600).
+    """
+    if value is None or not is_pem(value):
+        yield value
+        return
+    in_memory = hasattr(os, "memfd_create")
+    with os.fdopen(os.memfd_create("pem"), "w") if in_memory else tempfile.NamedTemporaryFile("w") as file:
+        file.write(value)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}" if in_memory else file.name

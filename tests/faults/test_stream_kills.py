@@ -25,8 +25,8 @@ from support.soak import ROUNDS, SEED, USUAL, put
 from support.streams import messages_of, new_stream
 from support.waiting import wait_until
 
+from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.errors import StompError
-from spark_stomp.options.stream_positions import stream_name
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(3600)]
 

@@ -13,11 +13,11 @@ from itertools import count
 from support.tcp import tcp_server
 from support.waiting import PATIENCE
 
-from spark_stomp.brokers import plain_subscription
+from spark_stomp.brokers import subscription_id
 from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
 
-OURS = plain_subscription("/queue/a").id
+OURS = subscription_id("/queue/a")
 CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
 # Enough to fill every buffer on the way, however fast the other side is.
 FLOOD_BYTES = 256 << 20

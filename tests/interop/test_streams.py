@@ -18,10 +18,10 @@ from support.streams import messages_of, new_stream
 from support.waiting import wait_until
 
 from spark_stomp.arrow import decode_frames
+from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.columns import Projection
 from spark_stomp.errors import DestinationRefused, StreamTruncated, UnsupportedError
 from spark_stomp.options import parse_batch_options, parse_source_options
-from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.receiver import stream_ends
 from spark_stomp.receiver.stream_log import first_offset
 from spark_stomp.source.planning import Mode

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.brokers.naming import Naming
+from spark_stomp.brokers.destinations import Naming
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import SinkRowError
 from spark_stomp.protocol import Limits

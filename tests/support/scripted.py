@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from spark_stomp.brokers import plain_subscription
+from spark_stomp.brokers import subscription_id
 from spark_stomp.transport import Connection
 from support.waiting import pause
 
-OURS = plain_subscription("/queue/a").id.encode()
+OURS = subscription_id("/queue/a").encode()
 """The subscription of a receiver, or of a batch read, to /queue/a."""
 
 

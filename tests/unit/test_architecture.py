@@ -16,15 +16,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "spark_stomp"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# Each part may import the parts in the rows above its own, and itself. options stands above protocol for its
-# Limits and the headers that it sets itself, which are declared once so; protocol knows nothing of options.
+# Each part may import the parts in the rows above its own, and itself. options stands above protocol and
+# brokers for their limits, names and headers, which are declared once so; neither knows anything of options.
 LAYERS = (
     ("quoting",),
     ("errors", "logs"),
     ("frame_batch",),
     ("protocol",),
-    ("options", "columns", "files"),
     ("brokers",),
+    ("options", "columns", "files"),
     ("transport", "arrow", "devbroker", "frameserver", "journal"),
     ("receiver",),
     ("status",),

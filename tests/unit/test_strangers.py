@@ -83,7 +83,6 @@ OTHER_ERRORS = {
         "files.py",
         "options/endpoint.py",
         "options/kinds.py",
-        "options/stream_positions.py",
         "status/figure.py",
         "status/files.py",
         "status/reading.py",

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.errors import OptionError
 from spark_stomp.options import SourceOptions, parse_batch_options, parse_source_options, reads_streams
-from spark_stomp.options.stream_positions import Moment, StreamPositions, stream_name
+from spark_stomp.options.kinds import Moment, StreamPositions
 
 STREAM = "/amq/queue/a"
 BASE = {"url": "stomp://broker", "destination": STREAM}

@@ -10,7 +10,7 @@ from support.certificates import Authority
 from support.fronts import tls_front
 from support.tcp import unused_port
 
-from spark_stomp.brokers.known import DIALECTS
+from spark_stomp.brokers import DIALECTS
 from spark_stomp.commands.main import main
 from spark_stomp.commands.probe import _treatment
 from spark_stomp.devbroker import DevBroker

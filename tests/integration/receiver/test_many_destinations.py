@@ -16,7 +16,7 @@ from support.scripted import CLOSE, NO_STREAM, ScriptedBroker, answer, message, 
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
-from spark_stomp.brokers import plain_subscription
+from spark_stomp.brokers import subscription_id
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import DestinationRefused, RemoteProtocolError
 
@@ -112,7 +112,7 @@ def test_under_11_a_message_that_names_no_subscription(destinations: int, told: 
                 wait_until(lambda: not receiver.status().unacked, what="the receipt")
     if told is None:
         assert failure is None
-        assert b"\nsubscription:%b\n" % plain_subscription(QUEUES[0]).id.encode() in acks[0]
+        assert b"\nsubscription:%b\n" % subscription_id(QUEUES[0]).encode() in acks[0]
     else:
         assert isinstance(failure, RemoteProtocolError) and told in str(failure)
 
@@ -158,7 +158,7 @@ def test_heart_beats_go_out_while_rabbitmq_is_asked_about_many_queues() -> None:
 
 @pytest.mark.rule("7.6")
 def test_a_malformed_message_without_a_destination_is_named_by_its_subscription() -> None:
-    name = plain_subscription(QUEUES[1]).id.encode()
+    name = subscription_id(QUEUES[1]).encode()
     bad = b"MESSAGE\nsubscription:%b\nmessage-id:1\nack:1\nbad:\\q\n\nx\0" % name
     broker = ScriptedBroker(b"x", lambda number, frame: bad if b"\nid:%b\n" % name in frame else b"")
     with tcp_server(broker.serve) as port:

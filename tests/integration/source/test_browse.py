@@ -18,7 +18,7 @@ from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.arrow import decode_frames
-from spark_stomp.brokers import plain_subscription
+from spark_stomp.brokers import subscription_id
 from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
@@ -220,7 +220,7 @@ class TestSeveralDestinations:
             lambda: not any(view.unacked for view in devbroker.queues().values()), what="all given back"
         )
 
-    FOUR = MappingProxyType({name: plain_subscription(f"/queue/{name}").id.encode() for name in "abcd"})
+    FOUR = MappingProxyType({name: subscription_id(f"/queue/{name}").encode() for name in "abcd"})
 
     def marked(self, *answers: str, **options: Any) -> list[list[bytes]]:
         """The rows of four queues, from a broker that answers each SUBSCRIBE with these messages and marks.

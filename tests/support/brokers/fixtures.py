@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import pytest
 
+from spark_stomp.brokers import DIALECTS
 from support.brokers import BROKERS, Broker, Unavailable
 from support.brokers.rabbitmq import RabbitMQ
 
@@ -17,9 +18,9 @@ REQUIRED = "SPARK_STOMP_REQUIRED_BROKERS"
 # ``rabbitmq=rabbitmq-3.10,...``: the whole run with other releases.
 INSTEAD = "SPARK_STOMP_BROKERS_INSTEAD"
 
-_NAMES = ("devbroker", "rabbitmq", "activemq", "artemis")
 _MARKED = [pytest.param(name, marks=() if name == "devbroker" else pytest.mark.broker) for name in BROKERS]
-_EVERY = [param for param in _MARKED if param.values[0] in _NAMES]
+# The newest release of each.
+_EVERY = [param for param in _MARKED if param.values[0] in {dialect.name for dialect in DIALECTS}]
 _OVER = [
     pytest.param(*param.values, transport, marks=param.marks, id=f"{param.values[0]}-{transport}")
     for param in _EVERY

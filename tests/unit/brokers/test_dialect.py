@@ -8,7 +8,7 @@ import pytest
 from support.options import sink_options
 
 from spark_stomp.arrow import decode_frames
-from spark_stomp.brokers import Dialect, dialect_for, dialect_named, dialect_of
+from spark_stomp.brokers import Dialect, dialect_for, dialect_named
 from spark_stomp.columns import Projection
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
@@ -139,7 +139,7 @@ def test_nor_does_activemq_before_stomp_12() -> None:
 def told(broker: str, destination_type: str) -> Dialect:
     """The dialect with the option ``destinationType``."""
     options = sink_options("stomp://a:1", broker=broker, destinationType=destination_type)
-    return dialect_of(None, options.connection)
+    return options.connection.dialect(None)
 
 
 class TestQueuesThatLose:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_stomp.brokers import Dialect, dialect_named
-from spark_stomp.brokers.known import DIALECTS
+from spark_stomp.brokers import DIALECTS, Dialect, dialect_named
 from spark_stomp.options import OPTIONS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "brokers.md"

@@ -7,7 +7,7 @@ import json
 import pytest
 from support.options import source_options
 
-from spark_stomp.brokers import dialect_named, plain_subscription
+from spark_stomp.brokers import Subscription, dialect_named, subscription_id
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.receiver import ReceiverSettings
 from spark_stomp.receiver.subscription import choose_subscription, risks
@@ -61,7 +61,7 @@ def test_a_topic_keeps_its_subscription_if_others_are_added(broker: str) -> None
 def test_a_durable_name_is_that_of_the_topics_beside_queues() -> None:
     (one,) = settings("/queue/a", "/topic/b", durableName="etl", connections=1)
     queue, topic = (choose_subscription(dialect_named("rabbitmq"), one, each) for each in one.destinations)
-    assert queue == plain_subscription("/queue/a")
+    assert queue == Subscription(subscription_id("/queue/a"))
     assert topic.id == "etl@/topic/b"
     (alone,) = settings("/queue/a", durableName="etl")
     with pytest.raises(UnsupportedError, match="durableName"):

@@ -1,10 +1,8 @@
-"""Durable subscriptions to topics, which STOMP does not define, and errors for streams read as queues.
+"""What the name of a destination says, and what names a subscription to it.
 
-Each broker has its own headers for a durable subscription, and its own way to name the subscriber. The
-options ``durableName`` and, if it is set or needed, ``clientId`` name the subscription on all of them.
-
-A stream of RabbitMQ keeps its messages, and each subscription says where it begins. Read like a queue, it
-would silently lose what was published while no subscription was there.
+STOMP defines no durable subscriptions: each broker has its own headers for them, and its own way to name the
+subscriber. The options ``durableName`` and, if it is set or needed, ``clientId`` name the subscription on all
+of them.
 """
 
 from __future__ import annotations
@@ -12,20 +10,66 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from spark_stomp.errors import UnsupportedError
-from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.protocol.frames import HeaderPairs
 
+DestinationType = Literal["queue", "topic", "unknown"]
 # Characters of a subscription's id. RabbitMQ repeats it three times in each message, so it is short: 36 bits.
 _ID_LENGTH = 6
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How one kind of broker names queues and topics.
+
+    Several receivers share the messages of a queue. Messages of a topic are lost while no subscriber is
+    connected.
+
+    Attributes:
+        queue_prefixes: beginnings of destinations that are queues.
+        topic_prefixes: beginnings of destinations that are topics.
+        queue_infix: every destination that contains this text is a queue; None: no such text.
+        otherwise: what all other destinations are. The option ``destinationType`` says it if the broker's
+            names do not.
+    """
+
+    queue_prefixes: tuple[str, ...] = ("/queue/",)
+    topic_prefixes: tuple[str, ...] = ("/topic/", "/temp-topic/")
+    queue_infix: str | None = None
+    otherwise: DestinationType = "unknown"
+
+    def kind(self, destination: str) -> DestinationType:
+        """The kind of ``destination``: queue, topic or unknown."""
+        if self.is_full_name(destination):
+            return "queue"
+        if destination.startswith(self.topic_prefixes):
+            return "topic"
+        return "queue" if destination.startswith(self.queue_prefixes) else self.otherwise
+
+    def is_full_name(self, destination: str) -> bool:
+        """Whether ``destination`` names a queue together with its address."""
+        return self.queue_infix is not None and self.queue_infix in destination
+
+    def is_temporary(self, destination: str) -> bool:
+        """Whether ``destination`` ends, with its messages, when the connection that declared it ends."""
+        return destination.startswith(("/temp-queue/", "/remote-temp-queue/"))
+
+    def is_short_queue_name(self, destination: str) -> bool:
+        """Whether ``destination`` is known to be a queue, and is no full name."""
+        return self.kind(destination) == "queue" and not self.is_full_name(destination)
+
+
+BY_PREFIX: Final = Naming()
+"""Names as most brokers have them: ``/queue/...`` and ``/topic/...``."""
 
 
 @dataclass(frozen=True)
 class Subscription:
     """The ``id`` of a SUBSCRIBE frame, the headers that name a durable subscription, and how it is ACKed.
 
-    ``ack`` is empty if the receiver says that.
+    ``ack`` is empty if the receiver decides that.
     """
 
     id: str
@@ -33,14 +77,14 @@ class Subscription:
     ack: str = ""
 
 
-def plain_subscription(destination: str) -> Subscription:
-    """A subscription that ends with its connection.
+def subscription_id(destination: str) -> str:
+    """The ``id`` of the subscription to ``destination``, unless it is durable and its id is its name.
 
-    Its id follows from the destination alone. So the header ``subscription`` of a message says which entry of
+    It follows from the destination alone. So the header ``subscription`` of a message says which entry of
     the option ``destination`` it came by, also in a journal, and after a restart with other destinations.
     """
     digest = hashlib.sha256(destination.encode()).digest()
-    return Subscription(base64.urlsafe_b64encode(digest)[:_ID_LENGTH].decode())
+    return base64.urlsafe_b64encode(digest)[:_ID_LENGTH].decode()
 
 
 @dataclass(frozen=True)
@@ -104,7 +148,7 @@ class DurableTopics:
         if self.by_name_alone and selector is not None:
             name += "?" + hashlib.sha256(selector.encode()).hexdigest()[:8]
         headers = ((self.name_header, self._checked(name)), *self.headers)
-        return Subscription(plain_subscription(destination).id, headers)
+        return Subscription(subscription_id(destination), headers)
 
     def _checked(self, name: str) -> str:
         if self.forbidden is not None and self.forbidden in name:
@@ -113,20 +157,3 @@ class DurableTopics:
                 f"{self.forbidden}"
             )
         return name
-
-
-def ends_early(destination: str) -> UnsupportedError:
-    """The error for a temporary queue that is read without consent to loss."""
-    return UnsupportedError(
-        f"{destination} is a temporary queue, which ends with its connection: what was not committed then is "
-        "lost. Read from another queue, or accept the loss with allowLoss = true"
-    )
-
-
-def stream_refused(destination: str) -> UnsupportedError:
-    """The error for a stream that is read as a queue."""
-    return UnsupportedError(
-        f"{destination} is a stream of RabbitMQ, and is read as a queue: what is published while no receiver "
-        f"is connected would never be a row. To read it as a stream, set destination = "
-        f"/amq/queue/{stream_name(destination)} and startingOffsets = earliest or latest"
-    )

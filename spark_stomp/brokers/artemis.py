@@ -1,0 +1,72 @@
+"""Apache ActiveMQ Artemis."""
+
+from __future__ import annotations
+
+import re
+
+from spark_stomp.brokers.destinations import DurableTopics, Naming
+from spark_stomp.brokers.dialect import Dialect, ErrorTexts, Hide
+from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, PRIORITY, Outgoing
+from spark_stomp.protocol.encoder import HeaderNames
+
+# It distinguishes upper and lower case in these names.
+_LEFT_OUT = HeaderNames(
+    # A message from a queue may be sent on to a topic, so destination-type is left out.
+    DELIVERY | {"amqMessageId", "destination-type", "ingress-timestamp"},
+    # Properties of the broker for duplicate detection, last values, delays and routes; properties of MQTT,
+    # which must be numbers.
+    ("AMQ_", "_AMQ", "__AMQ_", "__HDR_", "_HQ_", JMS, "mqtt."),
+    GROUPS,
+)
+
+
+def _remedy(text: str, what: str, hide: Hide) -> str:
+    # If it cannot route a message it does not say why (seen with 2.56 in November 2026).
+    if re.search(r"AMQ339011\b", text) is None:
+        return ""
+    return ". Artemis says so if the address is full, and its address-full-policy is FAIL: make room there"
+
+
+ARTEMIS = Dialect(
+    name="artemis",
+    server_prefix="activemq-artemis",
+    window_header="consumer-window-size",
+    # The value is "consumer,message". The first part differs for each consumer.
+    id_header="message-id",
+    id_separator=",",
+    # The broker gives ack and message-id the same value. If a producer sets them too, its ack header
+    # comes before the broker's, so that it would win, but its message-id header comes after the broker's.
+    ack_header="message-id",
+    # Two nodes, or one whose data was deleted, use the same numbers. The timestamp of a message by STOMP
+    # is the time at which the broker took it; that of any other message is the time at which it was sent,
+    # or 0. If a producer sets the header by STOMP, it comes after the broker's.
+    id_time_header="timestamp",
+    forged_versions=("1.0",),
+    # It ignores "browser:true" and would consume the messages.
+    browse_headers=None,
+    # Without these the destination is an address that keeps no messages, unless the acceptor has
+    # prefixes.
+    subscribe_kind_header="subscription-type",
+    send_kind_header="destination-type",
+    # ADDRESS::QUEUE
+    naming=Naming(queue_infix="::"),
+    durable_topics=DurableTopics(
+        "durable-subscription-name", needs_client_id=True, shared=True, by_name_alone=True
+    ),
+    redelivery_limit=10,
+    # Only the first message of a lost connection is marked.
+    marks_redelivered=False,
+    unsubscribe_returns=True,
+    orphans_subscriptions=True,
+    outgoing=Outgoing(
+        expires_header="expires",
+        text_without_length=True,
+        # It drops a message if one of the last id-cache-size messages at that address had the same value.
+        dedup_header="_AMQ_DUPL_ID",
+        joins_messages=True,
+        left_out=_LEFT_OUT,
+        values=(PRIORITY, EXPIRES),
+    ),
+    errors=ErrorTexts(client_id_in_use=r"(?i:client.?id.*\bin use)", remedy=_remedy),
+    listener="Artemis: an acceptor",
+)

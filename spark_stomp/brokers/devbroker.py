@@ -1,0 +1,24 @@
+"""The dev broker of this package."""
+
+from __future__ import annotations
+
+from spark_stomp.brokers.destinations import DurableTopics, Naming
+from spark_stomp.brokers.dialect import Dialect
+from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, PRIORITY, Outgoing
+from spark_stomp.protocol.encoder import HeaderNames
+
+DEVBROKER = Dialect(
+    name="devbroker",
+    server_prefix="spark-stomp-devbroker",
+    prefetch_header="prefetch-count",
+    id_header="message-id",
+    selectors=False,
+    browse_headers=(("browser", "true"),),
+    naming=Naming(otherwise="queue"),
+    durable_topics=DurableTopics("durable-subscription-name", shared=True),
+    outgoing=Outgoing(
+        left_out=HeaderNames(DELIVERY | {"browser", "delivery-count"}),
+        values=(PRIORITY, EXPIRES),
+        expires_header="expires",
+    ),
+)

@@ -1,0 +1,274 @@
+"""RabbitMQ: its dialect, what to do about its ERRORs, and what its queues and streams need.
+
+A SUBSCRIBE or a SEND to ``/queue/NAME`` declares the queue, as a durable one of the classic type, unless
+headers say otherwise. RabbitMQ refuses that if the queue exists with other arguments, and needs the right to
+configure it even if it exists. ``/amq/queue/NAME`` declares nothing.
+
+A stream keeps its messages, and each subscription says where it begins. Read like a queue, it would silently
+lose what was published while no subscription was there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Final
+
+from spark_stomp.brokers.destinations import DurableTopics, Naming
+from spark_stomp.brokers.dialect import Dialect, ErrorTexts
+from spark_stomp.brokers.outgoing import DELIVERY, PRIORITY, TIMESTAMP, Outgoing
+from spark_stomp.errors import UnsupportedError
+from spark_stomp.protocol.encoder import HeaderNames, ValueRule
+from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.quoting import shown
+
+BY_NAME: Final = "/amq/queue/"
+"""The beginning of a destination to which neither SUBSCRIBE nor SEND declares a queue."""
+OFFSET: Final = "x-stream-offset"
+"""Header of SUBSCRIBE with the position in a stream, and of each MESSAGE of a stream."""
+STREAM_FILTERS: Final = ("x-stream-filter", "x-stream-match-unfiltered")
+"""Headers of SUBSCRIBE with which RabbitMQ leaves out messages of a stream."""
+STREAM_QUESTION: Final = (("ack", "client"), ("prefetch-count", "1"), (OFFSET, "next"))
+"""Headers of a SUBSCRIBE behind the end of a stream. If the queue is none, RabbitMQ refuses it and delivers
+nothing."""
+# How the refusal begins if the queue is no stream, and if the login may not read from it (seen with 3.10 and
+# 4.3 in November 2026).
+NO_STREAM: Final = f"PRECONDITION_FAILED - invalid arg '{OFFSET}'"
+NO_RIGHT: Final = "ACCESS_REFUSED"
+
+# RabbitMQ distinguishes upper and lower case in these names. If a queue does not exist, it declares the queue
+# with the arguments that are among these headers (rabbit_stomp_headers.hrl). Newer releases read more of
+# them; the list has those of all releases.
+_LEFT_OUT = HeaderNames(
+    DELIVERY
+    | {
+        "auto-delete",
+        "durable",
+        "exclusive",
+        "x-consumer-disconnected-timeout",
+        "x-consumer-timeout",
+        "x-delivery-limit",
+        "x-expires",
+        "x-initial-cluster-size",
+        "x-internal-queue",
+        "x-message-ttl",
+        "x-overflow",
+        "x-priority",
+        "x-single-active-consumer",
+        # CC and BCC are further routes, and must be lists. user-id must be the login of the connection.
+        "BCC",
+        "CC",
+        "user-id",
+        # Plugins that delay messages or drop duplicates.
+        "x-cache-ttl",
+        "x-deduplication-header",
+        "x-delay",
+        # The history of the message.
+        "timestamp_in_ms",
+        "x-acquired-count",
+        "x-death",
+        "x-delivery-count",
+        "x-received-from",
+        "x-routed-by",
+    },
+    (
+        "x-amqp-1.0-",
+        "x-basic-",
+        "x-dead-letter-",
+        "x-delayed-retry-",
+        "x-first-death-",
+        "x-last-death-",
+        "x-max-",
+        "x-opt-",
+        "x-queue-",
+        "x-quorum-",
+        "x-stream-",
+    ),
+    # An exception to the prefixes: it describes the message, so that consumers can filter by it.
+    frozenset({"x-stream-filter-value"}),
+)
+
+# RabbitMQ refuses more than ten years. With 0 the message would expire before a consumer gets it.
+EXPIRATION = ValueRule(
+    "expiration",
+    "0*(?:[1-9][0-9]{0,10}|[12][0-9]{11}|30[0-9]{10}|31[0-4][0-9]{9})",
+    "be from 1 to 314999999999 ms",
+)
+# If reply-to named a /temp-queue/, RabbitMQ would subscribe on the connection of the sink.
+_REPLY_TO = ValueRule(
+    "reply-to",
+    "[^/]*|/exchange/[^/]+(?:/[^/]*)?|/(?:queue|topic|amq/queue)/[^/]+|/reply-queue/(?s:.+)",
+    "be a destination that RabbitMQ knows, and not a temporary one",
+)
+# Short strings of AMQP. RabbitMQ 4.x ends the connection for a longer one. 3.10 takes it, but no consumer by
+# AMQP can get the message.
+_LONGEST = 255
+_SHORT = tuple(
+    ValueRule(name, f"(?s:.{{0,{_LONGEST}}})", f"have at most {_LONGEST} bytes")
+    for name in (
+        *("correlation-id", "reply-to", "type", "content-type", "content-encoding", "app-id"),
+        "amqp-message-id",
+    )
+)
+# A SEND or a SUBSCRIBE to /queue/NAME declares the queue. With other values RabbitMQ deletes it when the
+# connection ends, when it is unused, or when RabbitMQ restarts. It reads ``persistent`` as ``durable``.
+_OR_LOSE = "or RabbitMQ may delete the queue with its messages"
+LASTING = (
+    ValueRule("persistent", "true", f"be true, {_OR_LOSE}"),
+    ValueRule("durable", "[Tt]rue", f"be true, {_OR_LOSE}"),
+    ValueRule("exclusive", "[Ff]alse", f"be false, {_OR_LOSE}"),
+    ValueRule("auto-delete", "[Ff]alse", f"be false, {_OR_LOSE}"),
+    ValueRule("x-expires", "(?s:.*)", f"be left out, {_OR_LOSE}", allowed=False),
+)
+# The arguments that RabbitMQ 3.10 takes from headers of SUBSCRIBE and SEND. Later releases take more.
+_IN_HEADERS = frozenset(
+    {
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-priority",
+        "x-message-ttl",
+        "x-queue-type",
+    }
+)
+# Characters of a text that are searched. Its longest has some 1,000: names have up to 255 bytes. A judgement;
+# 10,000 that were made for it kept a core busy for 7 s (November 2026).
+_SEARCHED = 2_000
+# RabbitMQ compares the arguments one after the other, and names the first one that differs.
+_DIFFERS = re.compile(
+    r"inequivalent arg '([\w-]+)' for queue '(.{0,255})' in vhost '.{0,255}': "
+    r"received .* but current is (?:none|(?:the value )?'(.*?)'(?: of type '\w+')?)$",
+    re.S,
+)
+# What RabbitMQ says, with the name of the queue, and what to do.
+_SENTENCES = (
+    (
+        re.compile(r"RESOURCE_LOCKED .* locked queue '(.*)' in vhost", re.S),
+        "Another connection has declared {queue} as exclusive, and nobody else can use it, or "
+        "subscribeHeaders ask for an exclusive queue, as durable = false and persistent = false do unless "
+        "exclusive = false is there too",
+    ),
+    (
+        re.compile(r"NOT_FOUND - no queue '(.*)' in vhost", re.S),
+        "Declare it first, or name it /queue/{queue}, which declares a durable classic queue",
+    ),
+    (
+        re.compile(r"ACCESS_REFUSED - (?:\w+ )?access to queue '(.*)' in vhost", re.S),
+        "/queue/NAME declares the queue, also if it exists, and needs the right to configure it; "
+        "/amq/queue/NAME needs only the right to read from it, or to write to the default exchange",
+    ),
+    (
+        re.compile(r"(No more messages) will be delivered for "),
+        "RabbitMQ says this if the queue was deleted, and from 4.3 on if a message of a quorum queue stays "
+        "un-acked for longer than consumer_timeout: set that higher than the longest batch and the longest "
+        "pause between two batches",
+    ),
+)
+
+
+def queue_that_differs(text: str) -> str | None:
+    """The queue that exists with other arguments than asked for, if the body of an ERROR says that."""
+    found = _DIFFERS.search(text.strip()[:_SEARCHED])
+    return None if found is None else found[2]
+
+
+def remedy(text: str, what: str, hide: Callable[[str], str] = str) -> str:
+    """What to do about an ERROR of RabbitMQ with this body: a sentence that follows the quoted body.
+
+    It is empty if the body is none that is known here. ``what`` names the request that was refused. Only a
+    SEND may be refused without being named. ``hide`` removes secrets from what the sentence quotes.
+    """
+    text = text.strip()[:_SEARCHED]
+    if (differs := _DIFFERS.search(text)) is not None:
+        name, queue, current = differs[1].replace("_", "-"), shown(hide(differs[2])), differs[3]
+        shown_current = None if current is None else shown(hide(current))
+        return ". " + _of_difference(name, queue, shown_current, what.startswith("SUBSCRIBE"))
+    for pattern, sentence in _SENTENCES:
+        if (found := pattern.search(text)) is not None:
+            return ". " + sentence.format(queue=shown(hide(found[1])))
+    return ""
+
+
+def _of_difference(name: str, queue: str, current: str | None, reading: bool) -> str:
+    option = "subscribeHeaders" if reading else "sendHeaders"
+    if current is None:
+        return f"Leave {name} out of {option}"
+    if reading and current == "stream":
+        return f"Name it /amq/queue/{queue}, with startingOffsets = earliest or latest to read the stream"
+    advice = f"Name it /amq/queue/{queue}, which declares nothing"
+    if not reading:
+        advice += " (but RabbitMQ confirms and drops messages if no such queue exists)"
+    if name in _IN_HEADERS:
+        advice += f", or set {option} = {json.dumps({name: current}, ensure_ascii=False)}"
+    return advice
+
+
+def stream_name(destination: str) -> str:
+    """The name of the queue that ``/amq/queue/NAME`` or ``/queue/NAME`` stands for."""
+    return destination.removeprefix("/amq").removeprefix("/queue/")
+
+
+def declares_stream(headers: HeaderPairs) -> bool:
+    """Whether these headers of SUBSCRIBE declare the queue as a stream."""
+    return ("x-queue-type", "stream") in {(name, value.strip().lower()) for name, value in headers}
+
+
+def stream_refused(destination: str) -> UnsupportedError:
+    """The error for a stream that is read as a queue."""
+    return UnsupportedError(
+        f"{destination} is a stream of RabbitMQ, and is read as a queue: what is published while no receiver "
+        f"is connected would never be a row. To read it as a stream, set destination = "
+        f"{BY_NAME}{stream_name(destination)} and startingOffsets = earliest or latest"
+    )
+
+
+RABBITMQ = Dialect(
+    name="rabbitmq",
+    server_prefix="rabbitmq",
+    prefetch_header="prefetch-count",
+    offset_header=OFFSET,
+    # All that is not ASCII, "%", and "/" within a name. A SEND unquotes only the "/".
+    quoted_names=True,
+    lasting=LASTING,
+    timestamp_unit="s",
+    selectors=False,
+    naming=Naming(("/queue/", "/amq/queue/"), ("/topic/", "/temp-topic/", "/exchange/")),
+    # Destination and id name the queue of the subscription. Without auto-delete:false it would end with
+    # its connection, and so would that of /exchange/ from 4.0 on without exclusive:false.
+    durable_topics=DurableTopics(
+        headers=(("durable", "true"), ("auto-delete", "false"), ("exclusive", "false")),
+        shared=True,
+        forbidden="@@",
+        endless=("/exchange/",),
+    ),
+    count_limit=20,
+    outgoing=Outgoing(
+        ttl_header="expiration",
+        left_out=_LEFT_OUT,
+        values=(PRIORITY, EXPIRATION, TIMESTAMP, _REPLY_TO, *_SHORT, *LASTING),
+        max_header_name=_LONGEST,
+        joins_messages=True,
+        # Seen with 4.3.6 (November 2026). Default and release are from its documentation.
+        frame_limit=(
+            4 << 20,
+            "RabbitMQ from 3.12.2 on accepts 4 MiB unless stomp.max_frame_size says otherwise",
+        ),
+        silent_refusal="RabbitMQ does so if a queue is full, and its x-overflow (overflow in a policy) is "
+        "reject-publish",
+        by_name=BY_NAME,
+        unescapes_always=True,
+    ),
+    errors=ErrorTexts(
+        stopping=r"(?i:connection.forced)",
+        # Its own code failed, for example because a stream has not started again yet, or while the node
+        # boots. Of a refusal it names the reason (seen with 3.10 in November 2026).
+        failed=r"Processing error\b|.*(?:NOT_FOUND - home node .* is down or inaccessible"
+        r"|PRECONDITION_FAILED - stream queue .* does not have a running replica on the local node)",
+        unasked=r"Server cancelled subscription\b",
+        remedy=remedy,
+        named_queue=queue_that_differs,
+    ),
+    listener="RabbitMQ: plugin rabbitmq_stomp, or rabbitmq_web_stomp for WebSocket",
+)
