@@ -91,20 +91,28 @@ class Messages:
     def take(self, batch: FrameBatch, dialect: Dialect) -> None:
         """Show the frames in ``batch``."""
         # Printed together, because in a terminal the bar below them is drawn again each time.
-        screen, drawn = self._bar.screen if sys.stdout.isatty() else Screen(sys.stdout), list[Text]()
+        terminal, drawn = sys.stdout.isatty(), list[Text]()
         for frame in _frames(batch, self._options):
             self.count += 1
             if self._arguments.json:
-                sys.stdout.write(json_line(_row(frame, batch.malformed)))
+                text = json_line(_row(frame, batch.malformed))
+                if terminal:
+                    drawn.append(Text(text))  # whole: the bar would cut what is written past it into lines
+                else:
+                    sys.stdout.write(text + "\n")
             elif not self._arguments.bodies:
                 drawn += _for_people(self.count, frame, dialect, batch.malformed)
-            elif sys.stdout.isatty():
+            elif terminal:
                 drawn.append(said(_text(frame)))
             else:
                 sys.stdout.buffer.write(frame.body + b"\n")
         if drawn:
-            screen.whole(*drawn)
+            (self._bar.screen if terminal else Screen(sys.stdout)).whole(*drawn)
         sys.stdout.flush()
+        self.say()
+
+    def say(self) -> None:
+        """Show below the messages how many there were."""
         self._bar.say(f"{counted(self.count, 'message')} of {self._arguments.destination}")
 
 

@@ -112,9 +112,9 @@ class Bar(Progress):
 
 
 def json_line(value: object) -> str:
-    """``value`` as a line of JSON in ASCII, so that nothing in it can control the terminal."""
+    """``value`` as JSON in ASCII on one line, so that nothing in it can control the terminal."""
     # DEL is the only control character that JSON leaves.
-    return json.dumps(value).replace("\x7f", "\\u007f") + "\n"
+    return json.dumps(value).replace("\x7f", "\\u007f")
 
 
 def duration(seconds: float) -> str:

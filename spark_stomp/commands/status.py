@@ -109,7 +109,8 @@ def _keep_up_to_date(screen: Screen, queries: list[_Query], interval: float) -> 
 
 def _export(statuses: list[dict[str, Any]], *, as_json: bool) -> None:
     try:
-        sys.stdout.write("".join(map(json_line, statuses)) if as_json else prometheus(*statuses))
+        lines = "".join(f"{json_line(one)}\n" for one in statuses)
+        sys.stdout.write(lines if as_json else prometheus(*statuses))
     except ValueError as error:
         raise UsageError(str(error)) from error
 

@@ -44,7 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
     options = parse_batch_options(option_texts(arguments, REFUSED | dict.fromkeys(_UNUSED, _ENDS), **more))
     set_level(options.connection.log_level)
     with showing(arguments, options) as messages:
-        for batch, dialect in _batches(options, arguments.n, follows=arguments.follow):
+        batches = _batches(options, arguments.n, follows=arguments.follow)
+        messages.say()
+        for batch, dialect in batches:
             messages.take(batch, dialect)
     if arguments.n and not messages.count:
         sys.stderr.write(line(f"{arguments.destination} has no messages to show") + "\n")

@@ -57,6 +57,7 @@ class BoundedReader:
         stopping: threading.Event,
     ) -> None:
         self._options = settings.options
+        self._warns = not settings.of_batch
         self._buffer = settings.max_buffered_bytes
         self._window = settings.options.prefetch * len(settings.destinations)
         self._stopping = stopping
@@ -173,7 +174,7 @@ class BoundedReader:
         if self._since is None:
             self._since = now
         is_news = self._warned_at is None or now >= self._warned_at + _WARN_EVERY
-        if not is_news or now < self._since + _WARN_AFTER:
+        if not (self._warns and is_news) or now < self._since + _WARN_AFTER:
             return
         self._warned_at = now
         log.warning(

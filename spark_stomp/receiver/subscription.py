@@ -23,11 +23,15 @@ _MANY_UNMARKED = 100
 
 @dataclass(frozen=True)
 class ReceiverSettings:
-    """The destinations that one receiver reads, its unique ``name``, and the options of the query."""
+    """The destinations that one receiver reads, its unique ``name``, and the options of the query.
+
+    ``of_batch``: for a batch read or a command, which may take what came as slowly as it likes.
+    """
 
     name: str
     destinations: tuple[str, ...]
     options: SourceOptions
+    of_batch: bool = False
 
     @classmethod
     def of(cls, options: SourceOptions) -> list[ReceiverSettings]:

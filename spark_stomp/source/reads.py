@@ -152,7 +152,7 @@ def show_notes(options: SourceOptions) -> None:
 
 def read_settings(options: SourceOptions, destinations: tuple[str, ...]) -> ReceiverSettings:
     """The settings of the receiver of a batch read."""
-    return ReceiverSettings(f"{listed(destinations)}#look", destinations, options)
+    return ReceiverSettings(f"{listed(destinations)}#look", destinations, options, of_batch=True)
 
 
 def take(
