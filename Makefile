@@ -40,16 +40,16 @@ define install
 endef
 
 demo: $(STAMPS)/demo $(STAMPS)/package
-	@$(BIN)/python -m spark_stomp.demo $(if $(ROWS),--rows $(ROWS))
+	@$(BIN)/python notebooks/demo.py $(if $(ROWS),--rows $(ROWS))
 
 # From tests/, so that `spark_stomp` is the installed package and not the folder beside it. In three processes, since
 # most tests wait most of the time; tests/conftest.py says what shares one. `ARGS="-n 0"` takes one for all.
 test: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/pytest -m "not soak" -n 3 --no-loadscope-reorder $(ARGS)
 
-# What needs Spark is in unit/spark and unit/demo.
+# What needs Spark is in unit/spark and unit/notebooks.
 unit: $(STAMPS)/unit $(STAMPS)/package
-	cd tests && $(BIN)/pytest unit --ignore unit/spark --ignore unit/demo -q -n 2 $(ARGS)
+	cd tests && $(BIN)/pytest unit --ignore unit/spark --ignore unit/notebooks -q -n 2 $(ARGS)
 
 # It reads the installed package.
 docs: $(STAMPS)/unit $(STAMPS)/package

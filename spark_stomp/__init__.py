@@ -24,11 +24,10 @@ The path of a message, and the components (folders and modules), from the lowest
 ``status``         the status of a query: each figure declared once; its files, Prometheus
 ``source``         a streaming query while it runs: offsets, planning, backlog, commits; batch reads
 ``sink``           record batches to SEND frames, the connection for them, the commit
-``spark``          what Spark calls, and all code that knows Spark; only it and the demo import pyspark
+``spark``          what Spark calls, and all code that knows Spark; only it imports pyspark
 ``commands``       the command ``spark-stomp``: probe, send, peek, tail, unsubscribe, status, devbroker
 ``_autoload``      the package ``pyspark_stomp``, through which Spark finds the source
 ``__main__``       ``python -m spark_stomp``, the same as the command
-``demo``           the demonstration behind ``make demo``
 ==================  ====================================================================================
 
 Each imports only those above it in this table; tests/unit/test_architecture.py checks that.

@@ -7,16 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.wheel import ROOT
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(420)
 def test_the_proof_holds(tmp_path: Path) -> None:
     plot = tmp_path / "plot.png"
-    command = [sys.executable, "-m", "spark_stomp.demo", "--rows", "3000", "--plot", str(plot)]
+    command = [sys.executable, ROOT / "notebooks" / "demo.py", "--rows", "3000", "--plot", str(plot)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "sent 3,000 = rows 3,000 = ACKed 3,000" in result.stdout
-    assert "nothing lost, nothing doubled: 3,000 different flights" in result.stdout
+    assert "sent 3,000 = rows 3,000 = ACKed 3,000, left 0" in result.stdout
+    assert "the table is equal to the file" in result.stdout
     assert "FAILED" not in result.stdout
     assert plot.read_bytes().startswith(b"\x89PNG")

@@ -63,6 +63,11 @@ def test_every_module_is_in_the_wheel(wheel: Path) -> None:
     assert packed == expected
 
 
+def test_nothing_else_is_in_the_wheel(wheel: Path) -> None:
+    tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert tops == {"spark_stomp", "pyspark_stomp", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
+
+
 def test_it_carries_types_and_licence(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "spark_stomp/py.typed" in names

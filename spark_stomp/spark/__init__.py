@@ -1,1 +1,1 @@
-"""What Spark calls, and all code that knows Spark. Only this folder and the demo import pyspark."""
+"""What Spark calls, and all code that knows Spark. Only this folder imports pyspark."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from rail import DARWIN, Call, Message, calls, forecasts, movements
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
 from support.docs import ROOT
@@ -21,7 +22,6 @@ from support.options import source_options
 from support.receivers import running
 from support.waiting import wait_until
 
-from spark_stomp.demo.rail import DARWIN, Call, Message, calls, forecasts, movements
 from spark_stomp.status import read_status
 
 pytestmark = pytest.mark.broker

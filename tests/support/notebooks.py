@@ -57,7 +57,8 @@ def execute(path: Path, folder: Path, environment: Mapping[str, str]) -> nbforma
     client = NotebookClient(
         notebook, timeout=_CELL, record_timing=False, resources={"metadata": {"path": str(folder)}}
     )
-    done = client.execute(env={**_unprepared(), **environment})
+    # A reader's kernel runs beside the notebook, and imports what is there.
+    done = client.execute(env={**_unprepared(), "PYTHONPATH": str(path.parent), **environment})
     done.metadata = metadata
     for cell in done.cells:
         if cell.cell_type == "code":
@@ -71,6 +72,7 @@ def run_as_script(path: Path, folder: Path, environment: Mapping[str, str]) -> S
     Raises:
         AssertionError: it failed; the text is the end of its standard error.
     """
+    imported = os.pathsep.join([str(path.parent), str(_TESTS)])
     with tempfile.TemporaryDirectory() as beside:
         program, pictures = Path(beside, "cells.py"), Path(beside, "pictures")
         pictures.mkdir()
@@ -79,7 +81,7 @@ def run_as_script(path: Path, folder: Path, environment: Mapping[str, str]) -> S
         done = subprocess.run(
             [sys.executable, program],
             cwd=folder,
-            env={**_unprepared(), **variables, "PYTHONPATH": str(_TESTS), **environment},
+            env={**_unprepared(), **variables, "PYTHONPATH": imported, **environment},
             capture_output=True,
             text=True,
             timeout=_ALL,

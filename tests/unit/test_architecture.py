@@ -31,11 +31,10 @@ LAYERS = (
     ("source", "sink"),
     ("spark",),
     ("commands",),
-    ("_autoload", "__main__", "demo", "__init__"),
+    ("_autoload", "__main__", "__init__"),
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
-SPARK_PARTS = {"spark", "demo"}
 SOCKET_PARTS = {"transport", "devbroker"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # One asks what the machine's own address is, the other sets an option of Spark's socket.
@@ -144,7 +143,7 @@ class TestImports:
         order.prepare()  # raises CycleError, with the circle
 
     def test_pyspark_only_where_spark_is_spoken_to(self) -> None:
-        elsewhere = [path for path in MODULES if part_of(path) not in SPARK_PARTS]
+        elsewhere = [path for path in MODULES if part_of(path) != "spark"]
         assert offenders(lambda path: heads(path) & {"pyspark", "py4j"}, elsewhere) == {}
 
     def test_sockets_only_where_bytes_move(self) -> None:
@@ -161,7 +160,7 @@ class TestImports:
 
     def test_the_base_dependencies_are_enough_without_spark(self) -> None:
         enough = {"spark_stomp", "pyarrow", "numpy", "cryptography"} | sys.stdlib_module_names
-        base = [path for path in MODULES if part_of(path) not in SPARK_PARTS and path.stem != "pytest_plugin"]
+        base = [path for path in MODULES if part_of(path) != "spark" and path.stem != "pytest_plugin"]
         assert offenders(lambda path: heads(path) - enough - EXTRAS.get(path, set()), base) == {}
 
 
@@ -228,21 +227,18 @@ class TestTests:
 
         assert offenders(starts, (ROOT / "tests" / "unit").rglob("test_*.py")) == {}
 
-    def test_only_those_of_the_rooms_spark_and_demo_need_spark(self) -> None:
+    def test_only_those_of_spark_and_of_the_notebooks_need_spark(self) -> None:
         # `make unit` leaves these two out, and runs without Spark.
         tests = ROOT / "tests"
 
         def needs(path: Path) -> set[str]:
             names = {name for node in tree_of(path).body for name in imported(node, path)}
-            own = {
-                name
-                for name in names
-                if name.startswith(("pyspark", "spark_stomp.spark", "spark_stomp.demo"))
-            }
+            own = {name for name in names if name.startswith(("pyspark", "spark_stomp.spark", "demo"))}
             shared = (tests.joinpath(*name.split(".")[:-1]).with_suffix(".py") for name in names)
             return own.union(*map(needs, filter(Path.exists, shared)))
 
-        unit = (path for path in (tests / "unit").rglob("test_*.py") if path.parent.name not in SPARK_PARTS)
+        left_out = {tests / "unit" / "spark", tests / "unit" / "notebooks"}
+        unit = (path for path in (tests / "unit").rglob("test_*.py") if path.parent not in left_out)
         assert offenders(needs, unit) == {}
 
 
@@ -260,7 +256,7 @@ class TestTree:
             ".ci/*",
             "conf/*",
             "docs/*.md",
-            "notebooks/*.ipynb",
+            "notebooks/*",
             "spark_stomp/**/*.py",
             "tests/**/*.py",
         )

