@@ -6,19 +6,19 @@ lost when it stops. With it, demos and tests need no installed broker, and tests
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice
 from types import TracebackType
+from typing import cast
 
 from spark_stomp import __version__
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.devbroker.link import Link
-from spark_stomp.devbroker.peer import Counters, Faults, Peer
+from spark_stomp.devbroker.peer import HIGH_WATER, Counters, Faults, Peer
 from spark_stomp.devbroker.queues import QueueView
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import Limits, ServerConfig
@@ -31,6 +31,8 @@ _VERSIONS = ("1.2", "1.1", "1.0", "lenient")
 _PUBLISH_CHUNK = 500
 # Seconds between two checks of wait_until if nothing happens at the broker. A judgement, not measured.
 _POLL_SECONDS = 0.05
+# Seconds for a client to read its ERROR or last RECEIPT, and to close. A judgement, not measured.
+_LINGER = 2.0
 
 
 class DevBroker:
@@ -75,7 +77,10 @@ class DevBroker:
         self._sessions = 0
         self._thread: threading.Thread | None = None
         self._stopping = False
-        self._links: dict[socket.socket, Link] = {}
+        self._stopped = asyncio.Event()
+        self._links: set[_Link] = set()
+        self._round_due = False
+        self._timer: asyncio.TimerHandle | None = None
 
     # --- life
 
@@ -84,16 +89,12 @@ class DevBroker:
         if self._thread is not None:
             raise RuntimeError("this broker was started before")
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        self._listener = socket.create_server((self._host, self._port), family=family, backlog=128)
-        self._listener.setblocking(False)
-        self._port = self._listener.getsockname()[1]
-        self._waker, self._wakened = socket.socketpair()
-        self._waker.setblocking(False)
-        self._wakened.setblocking(False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._selector.register(self._wakened, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._serve, name=f"devbroker-{self._port}", daemon=True)
+        listener = socket.create_server((self._host, self._port), family=family, backlog=128)
+        self._port = listener.getsockname()[1]
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._serve, args=(listener,), name=f"devbroker-{self._port}", daemon=True
+        )
         self._thread.start()
         return self
 
@@ -101,10 +102,10 @@ class DevBroker:
         """Close all connections; all messages are lost. Stopping twice is fine."""
         if self._thread is None or self._stopping:
             return
-        self._stopping = True
-        self._wake()
+        with self._changed:
+            self._stopping = True
+            self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join()
-        self._waker.close()
 
     def __enter__(self) -> DevBroker:
         return self.start()
@@ -174,7 +175,7 @@ class DevBroker:
     def connections(self) -> int:
         """How many sessions are open now."""
         with self._changed:
-            return sum(link.peer.connected for link in self._links.values())
+            return sum(link.peer.connected for link in self._links)
 
     @property
     def connects(self) -> int:
@@ -189,7 +190,7 @@ class DevBroker:
     def drop_connections(self) -> None:
         """Close every connection without an ERROR. Un-acked messages go back to their queues."""
         with self._changing():
-            for link in self._links.values():
+            for link in self._links:
                 link.peer.drop()
 
     def wait_until(self, predicate: Callable[[], bool], timeout: float = 10.0, what: str = "it") -> None:
@@ -212,70 +213,120 @@ class DevBroker:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """Hold the lock to change something from another thread, then wake the broker's thread."""
+        """Hold the lock to change something; then the broker's thread delivers and writes."""
         with self._changed:
             yield
-        if self._thread is not None:
             self._wake()
 
     def _wake(self) -> None:
-        try:
-            self._waker.send(b"\0")
-        except OSError:
-            # If the pipe is full, the thread wakes up anyway. If it is closed, the broker was stopped.
-            return
+        if not self._round_due and self._thread is not None and not self._stopping:
+            self._round_due = True
+            ours = threading.current_thread() is self._thread
+            (self._loop.call_soon if ours else self._loop.call_soon_threadsafe)(self._round)
 
-    def _serve(self) -> None:
-        try:
-            timeout: float | None = 0.0
-            while not self._stopping:
-                ready = self._selector.select(timeout)
-                with self._changed:
-                    timeout = self._round(ready, time.monotonic())
-                    self._changed.notify_all()
-        finally:
-            self._close_all()
+    def _serve(self, listener: socket.socket) -> None:
+        with contextlib.closing(self._loop) as loop:
+            loop.run_until_complete(self._serve_until_stopped(listener))
 
-    def _round(self, ready: list[tuple[selectors.SelectorKey, int]], now: float) -> float | None:
-        """Read, obey, deliver and write; returns the seconds until the next round, None if nothing is due."""
-        for key, events in ready:
-            if key.fileobj is self._listener:
-                self._accept()
-            elif key.fileobj is self._wakened:
-                self._wakened.recv(4096)
-            elif events & selectors.EVENT_READ:
-                key.data.read(now)
-        self._broker.dispatch()
-        for link in list(self._links.values()):
-            link.tick(now)
-            link.write(now)
-            if link.closed:
-                del self._links[link.socket]
-        if self._broker.pending:
-            return 0.0
-        deadlines = (link.deadline(now) for link in self._links.values())
-        soonest = min((deadline for deadline in deadlines if deadline is not None), default=None)
-        return None if soonest is None else max(0.0, soonest - now)
-
-    def _accept(self) -> None:
-        try:
-            accepted, address = self._listener.accept()
-            self._sessions += 1
-            name = f"session-{self._sessions}"
-            log.info("%s: a connection from %s", name, host_port(*address[:2]))
-            peer = Peer(self._broker, self._config, self._users, self.faults, self._counters, name)
-            self._links[accepted] = Link(accepted, peer, self._selector)
-        except OSError:
-            # The client has gone already, or there is no file descriptor left.
-            return
-
-    def _close_all(self) -> None:
+    async def _serve_until_stopped(self, listener: socket.socket) -> None:
+        server = await self._loop.create_server(self._accept, sock=listener)
+        await self._stopped.wait()
+        server.close()
         with self._changed:
-            for link in self._links.values():
+            for link in self._links:
                 link.peer.drop()
-                link.close()
-            self._links.clear()
-            self._listener.close()
-            self._wakened.close()
-            self._selector.close()
+                link.transport.abort()
+        # The sockets close in the next round of the loop.
+        await asyncio.sleep(0)
+
+    def _accept(self) -> _Link:
+        self._sessions += 1
+        name = f"session-{self._sessions}"
+        peer = Peer(self._broker, self._config, self._users, self.faults, self._counters, name)
+        return _Link(self, peer)
+
+    def _round(self) -> None:
+        """Deliver and write; heart-beats are due again at the soonest deadline."""
+        with self._changed:
+            self._round_due = False
+            now = self._loop.time()
+            self._broker.dispatch()
+            for link in self._links:
+                link.write(now)
+            if self._broker.pending:
+                self._wake()
+            if self._timer is not None:
+                self._timer.cancel()
+            deadlines = [link.deadline(now) for link in self._links]
+            soonest = min((deadline for deadline in deadlines if deadline is not None), default=None)
+            self._timer = None if soonest is None else self._loop.call_at(soonest, self._round)
             self._changed.notify_all()
+
+
+class _Link(asyncio.Protocol):
+    """Moves bytes between the socket of one client and its peer, in the broker's thread.
+
+    At the end of a session the socket stays open until the client has closed its side, or for 2 seconds. If
+    it were closed with unread input, the connection would be reset, and the client would lose its ERROR
+    frame.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, broker: DevBroker, peer: Peer) -> None:
+        self.peer = peer
+        self._broker = broker
+        self._ending = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(0)
+        address = transport.get_extra_info("peername")
+        log.info("%s: a connection from %s", self.peer.session, host_port(*address[:2]))
+        with self._broker._changing():
+            self._broker._links.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        with self._broker._changing():
+            self.peer.receive(data, self._broker._loop.time())
+
+    def eof_received(self) -> None:
+        """The transport sends what is left, and closes."""
+        with self._broker._changing():
+            self.peer.receive_eof(self._broker._loop.time())
+
+    def resume_writing(self) -> None:
+        """All bytes are sent."""
+        with self._broker._changing():
+            pass
+
+    def connection_lost(self, error: Exception | None) -> None:
+        with self._broker._changing():
+            self.peer.drop()
+            self._broker._links.discard(self)
+
+    def write(self, now: float) -> None:
+        """Pass on what the peer has to send, and heart-beats. End the connection if the session is over."""
+        peer, transport = self.peer, self.transport
+        if not peer.finished:
+            peer.tick(now)
+        if peer.dropped:
+            peer.drop()
+            transport.abort()
+            return
+        if not peer.faults.answer_nothing and (data := peer.connection.data_to_send()):
+            transport.write(data)
+        waiting = transport.get_write_buffer_size()
+        if peer.room > 0 or not waiting:
+            full, peer.room = peer.room <= 0, HIGH_WATER - waiting
+            if full:
+                peer.has_room()
+        if peer.finished and not waiting and not self._ending:
+            self._ending = True
+            transport.write_eof()
+            self._broker._loop.call_later(_LINGER, transport.abort)
+
+    def deadline(self, now: float) -> float | None:
+        """When a heart-beat is due or missing, in seconds of the loop's clock; None for never."""
+        peer = self.peer
+        return None if peer.finished or peer.faults.answer_nothing else peer.connection.deadline(now)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 
@@ -9,6 +10,7 @@ from support.session import subscribe
 from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.devbroker.peer import HIGH_WATER
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConfig,
@@ -133,7 +135,7 @@ class TestSessions:
         client.socket.sendall(b"RUBBISH\n\n\0")
         assert isinstance(client.next(), Connected)
         assert isinstance(client.next(), ErrorReceived)
-        broker.wait_until(lambda: broker._links == {}, PATIENCE, "the broker to lose patience")
+        broker.wait_until(lambda: not broker._links, PATIENCE, "the broker to lose patience")
         client.close()
 
 
@@ -156,3 +158,38 @@ class TestWaiting:
     def test_says_what_it_waited_for(self, broker: DevBroker) -> None:
         with pytest.raises(TimeoutError, match=r"waited 0\.1 s in vain for a miracle"):
             broker.wait_until(lambda: False, 0.1, "a miracle")
+
+
+class TestBytes:
+    def test_a_reset_is_the_end(self, broker: DevBroker, connect: Connect) -> None:
+        client = connect()
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        broker.wait_until(lambda: not broker._links, PATIENCE, "the end")
+        assert broker.connections == 0
+
+    def test_little_waits_for_a_client_that_reads_nothing_and_nothing_is_lost(
+        self, broker: DevBroker, connect: Connect
+    ) -> None:
+        client = connect()
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 15)
+        bodies = [bytes([number]) * 500_000 for number in range(60)]
+        broker.publish_many("/queue/a", bodies)
+        subscribe(client.session, "0", "/queue/a", ack="client-individual")
+        client.flush()
+        broker.wait_until(lambda: broker.queue("/queue/a").unacked > 0, PATIENCE)
+        (link,) = broker._links
+        # Other clients are served meanwhile.
+        connect()
+        assert link.transport.get_write_buffer_size() <= HIGH_WATER + len(bodies[0]) + 1000
+        assert broker.queue("/queue/a").unacked < len(bodies)
+        received = [client.next() for _ in bodies]
+        assert [event.body for event in received if isinstance(event, Frame)] == bodies
+        broker.wait_until(lambda: link.peer.room > 0, PATIENCE)
+
+    def test_a_dropped_client_gets_nothing_more(self, broker: DevBroker, connect: Connect) -> None:
+        client = connect()
+        broker.faults.drop_after_frames = 1
+        client.session.request("SEND", [("destination", "/queue/a")], receipt="r")
+        client.flush()
+        assert client.next() == Disconnected(confirmed=False)
