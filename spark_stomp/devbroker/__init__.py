@@ -1,8 +1,7 @@
 """An in-memory STOMP broker for development and tests. When it ends, all its messages are lost.
 
-``server``    DevBroker: its thread and its sockets      ``link``  the socket of one client
-``peer``      one client: its session, its faults        ``core``  queues, topics, transactions; no sockets
-``queues``    messages, prefetch, round robin, redelivery
+``server``  DevBroker: its thread and its sockets     ``peer``    one client: its session, its faults
+``core``    queues, topics, transactions; no sockets  ``queues``  messages, prefetch, round robin, redelivery
 ``pytest_plugin``  the fixture ``stomp_devbroker``
 """
 

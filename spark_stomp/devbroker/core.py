@@ -92,6 +92,8 @@ class Broker:
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.connects = 0
+        self.disconnects = 0
         self._clock = clock
         self._name = uuid.uuid4().hex[:12]
         self._queues: dict[str, Queue] = {}

@@ -56,14 +56,6 @@ class Faults:
 
 
 @dataclass
-class Counters:
-    """How many clients have connected, and how many have ended with DISCONNECT, since the start."""
-
-    connects: int = 0
-    disconnects: int = 0
-
-
-@dataclass
 class Peer:
     """Obeys one client.
 
@@ -75,7 +67,6 @@ class Peer:
     config: ServerConfig
     users: Mapping[str, str] | None
     faults: Faults
-    counters: Counters
     session: str
     room: int = HIGH_WATER
     version: str = ""
@@ -162,7 +153,7 @@ class Peer:
             return
         self.connection.accept(now, session=self.session)
         self.version = self.connection.version or ""
-        self.counters.connects += 1
+        self.broker.connects += 1
         self._member = Member(self)
         self._client_id = client_id
         log.info("%s: connected, STOMP %s, login %s", self.session, self.version, quoted(request.login))
@@ -275,7 +266,7 @@ class Peer:
         member.abort(fields["transaction"])
 
     def _disconnect(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        self.counters.disconnects += 1
+        self.broker.disconnects += 1
 
     def _allowed(self, destination: str) -> str:
         if destination in self.faults.refuse:

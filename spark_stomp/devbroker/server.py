@@ -18,7 +18,7 @@ from typing import cast
 
 from spark_stomp import __version__
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.devbroker.peer import HIGH_WATER, Counters, Faults, Peer
+from spark_stomp.devbroker.peer import HIGH_WATER, Faults, Peer
 from spark_stomp.devbroker.queues import QueueView
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import Limits, ServerConfig
@@ -72,7 +72,6 @@ class DevBroker:
         self._port = port
         self._users = users
         self._broker = Broker(clock)
-        self._counters = Counters()
         self._changed = threading.Condition(threading.RLock())
         self._sessions = 0
         self._thread: threading.Thread | None = None
@@ -180,12 +179,12 @@ class DevBroker:
     @property
     def connects(self) -> int:
         """How many sessions there have been in all."""
-        return self._counters.connects
+        return self._broker.connects
 
     @property
     def disconnects(self) -> int:
         """How many sessions have ended with DISCONNECT."""
-        return self._counters.disconnects
+        return self._broker.disconnects
 
     def drop_connections(self) -> None:
         """Close every connection without an ERROR. Un-acked messages go back to their queues."""
@@ -242,7 +241,7 @@ class DevBroker:
     def _accept(self) -> _Link:
         self._sessions += 1
         name = f"session-{self._sessions}"
-        peer = Peer(self._broker, self._config, self._users, self.faults, self._counters, name)
+        peer = Peer(self._broker, self._config, self._users, self.faults, name)
         return _Link(self, peer)
 
     def _round(self) -> None:

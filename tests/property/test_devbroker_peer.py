@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.devbroker.peer import Counters, Faults, Peer
+from spark_stomp.devbroker.peer import Faults, Peer
 from spark_stomp.protocol import NEED_DATA, FrameDecoder, ServerConfig
 
 VERSIONS = ("1.0", "1.1", "1.2", "lenient")
@@ -66,7 +66,7 @@ frames = st.builds(
 
 
 def connected(broker: Broker, version: str) -> Peer:
-    peer = Peer(broker, ServerConfig(VERSIONS), None, Faults(), Counters(), "s")
+    peer = Peer(broker, ServerConfig(VERSIONS), None, Faults(), "s")
     if version == "lenient":
         peer.receive(b"connect\nusername: u\n\n\0", 0.0)
     else:
@@ -94,7 +94,7 @@ def test_frames_of_any_kind(version: str, other: str, sent: list[bytes]) -> None
 @given(st.binary(max_size=200))
 def test_octets_of_any_kind(data: bytes) -> None:
     for start in (b"", b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"):
-        peer = Peer(Broker(), ServerConfig(VERSIONS), None, Faults(), Counters(), "s")
+        peer = Peer(Broker(), ServerConfig(VERSIONS), None, Faults(), "s")
         peer.receive(start + data, 0.0)
         peer.receive_eof(1.0)
         assert peer.finished

@@ -6,7 +6,7 @@ import pytest
 from support.session import send, subscribe
 
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.devbroker.peer import Counters, Faults, Peer
+from spark_stomp.devbroker.peer import Faults, Peer
 from spark_stomp.errors import ClientIdInUse
 from spark_stomp.protocol import (
     NEED_DATA,
@@ -37,9 +37,8 @@ class Pair:
     ) -> None:
         self.broker = broker or Broker()
         self.faults = faults or Faults()
-        self.counters = Counters()
         server = ServerConfig(ALL, heartbeat=heartbeat, receive_margin=0.5)
-        self.peer = Peer(self.broker, server, users, self.faults, self.counters, "session-1")
+        self.peer = Peer(self.broker, server, users, self.faults, "session-1")
         self.client = ClientConnection(config or ClientConfig())
         self.client.connect(0.0)
         self.first = self.exchange()
@@ -74,7 +73,7 @@ class TestLogin:
         pair = Pair(config=ClientConfig(login="x", passcode="y"))
         assert pair.first == [Connected("1.2", None, "session-1", (0, 0))]
         assert pair.peer.connected
-        assert pair.counters == Counters(connects=1, disconnects=0)
+        assert (pair.broker.connects, pair.broker.disconnects) == (1, 0)
 
     @pytest.mark.parametrize(
         ("login", "passcode"), [("me", "wrong"), ("you", "secret"), (None, None), ("me", None), ("you", None)]
@@ -90,7 +89,7 @@ class TestLogin:
         assert "wrong" not in error.detail
         assert pair.peer.finished
         assert not pair.peer.connected
-        assert pair.counters.connects == 0
+        assert pair.broker.connects == 0
 
 
 class TestClientIdInUse:
