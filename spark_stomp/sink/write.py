@@ -6,6 +6,7 @@ The end proves the login if no task has connected, and adds the figures of the t
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ from spark_stomp.status.sink import TaskFigures, report, report_failure, was_rep
 from spark_stomp.transport import open_connection
 
 log = get_log(__name__)
+
+# Seconds between two log lines of what was confirmed.
+_LOG_EVERY = 10.0
 
 
 @dataclass
@@ -85,7 +89,10 @@ def commit(
                 log.warning("%s", note)
         _proved.prove(options, run, connected=figures.connections > 0)
         report(options, figures, run, batch_id)
-        log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
+        if batch_id is None:
+            log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
+        else:
+            _progress.add((options.checkpoint_location, run), figures.confirmed, time.monotonic())
 
 
 def abort(options: SinkOptions, results: Iterable[TaskResult], batch_id: int | None) -> None:
@@ -148,5 +155,23 @@ def _connect(options: SinkOptions) -> None:
             log.info("the connection that proved the login did not end in order: %s", error)
 
 
+class Progress:
+    """Logs how many messages the broker has confirmed since the last line, every ten seconds."""
+
+    def __init__(self) -> None:
+        # By run: when its next line is due, and how many messages no line has told.
+        self._untold: dict[object, tuple[float, int]] = {}
+
+    def add(self, run: object, confirmed: int, now: float) -> None:
+        """A batch of ``run`` is done at the monotonic time ``now``."""
+        due, untold = self._untold.get(run, (0.0, 0))
+        untold += confirmed
+        if now >= due:
+            log.info("%s confirmed by the broker", counted(untold, "message"))
+            due, untold = now + _LOG_EVERY, 0
+        self._untold[run] = due, untold
+
+
 # For the whole process: Spark makes a new writer for each commit, but runs many commits in one process.
 _proved = ProvedRuns()
+_progress = Progress()

@@ -106,6 +106,8 @@ def read_ranges(ranges: FrameRanges, settings: RowSettings) -> Iterator[pa.Recor
 
 # Seconds after which a task looks again, although its receiver has no news. A judgement, not measured.
 _LOOK_AGAIN = 1.0
+# Seconds between two log lines of a batch read that takes long.
+_LOG_EVERY = 10.0
 # Seconds in which more may come before a task takes what has come. With six messages a read, as RabbitMQ
 # sends them, that takes 0.8 of the processor time (November 2026).
 _GATHER = 0.004
@@ -141,6 +143,26 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
             ", ".join(options.destinations),
             cut_off_by,
         )
+
+
+def batch_read(options: SourceOptions, stream: str | None) -> Iterator[tuple[FrameBatch, Dialect]]:
+    """Read ``stream``, or the queues if it is None. How much has come is logged every ten seconds."""
+    begun = time.monotonic()
+    count, due = 0, begun + _LOG_EVERY
+    ends = "after idleTimeout without a message" if stream is None else "where the stream ended at the start"
+    for batch, dialect in browse(options) if stream is None else read_stream(options, stream):
+        yield batch, dialect
+        count += len(batch.ends)
+        if (now := time.monotonic()) >= due:
+            due = now + _LOG_EVERY
+            log.info(
+                "the batch read of %s has %s so far, %.0f a second; it ends %s, at maxMessages or at "
+                "maxDrainTime",
+                stream or listed(options.destinations),
+                counted(count, "message"),
+                count / (now - begun),
+                ends,
+            )
 
 
 def show_notes(options: SourceOptions) -> None:

@@ -20,7 +20,7 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime, QueryStatus
-from spark_stomp.source.reads import FrameRanges, RowSettings, browse, read_ranges, read_stream
+from spark_stomp.source.reads import FrameRanges, RowSettings, batch_read, read_ranges
 from spark_stomp.spark.error_texts import plain_iterator, plainly
 from spark_stomp.spark.versions import ADMISSION_CONTROL
 from spark_stomp.spark.worker_tuning import collect_rarely, expect_input, spare_the_next_task
@@ -168,9 +168,7 @@ class StompBatchReader(DataSourceReader):
 
     @plain_iterator
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        stream = partition.value
-        batches = browse(self._options) if stream is None else read_stream(self._options, stream)
-        for batch, dialect in batches:
+        for batch, dialect in batch_read(self._options, partition.value):
             yield decode_frames(batch, self._rows.projection, self._rows.rules(dialect, batch.receiver))
 
 

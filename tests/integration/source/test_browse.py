@@ -31,7 +31,7 @@ from spark_stomp.errors import (
 )
 from spark_stomp.options import Endpoint, parse_batch_options
 from spark_stomp.receiver import Deliveries
-from spark_stomp.source.reads import RowSettings, browse
+from spark_stomp.source.reads import RowSettings, batch_read, browse
 from spark_stomp.spark.readers import StompBatchReader
 
 QUEUE = "/queue/a"
@@ -123,6 +123,17 @@ def test_a_batch_read_that_was_cut_off_says_so(
     with caplog.at_level(logging.WARNING, "spark_stomp"):
         seen(devbroker, maxMessages=10)
     assert "cut off after maxMessages (10)" in caplog.text
+
+
+def test_a_batch_read_that_takes_long_logs_how_far_it_is(
+    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("spark_stomp.source.reads._LOG_EVERY", 0.0)
+    devbroker.publish_many(QUEUE, BODIES)
+    options = parse_batch_options({"url": devbroker.url, "destination": QUEUE, "idleTimeout": "300ms"})
+    with caplog.at_level(logging.INFO, "spark_stomp"):
+        assert sum(len(batch.ends) for batch, _ in batch_read(options, None)) == len(BODIES)
+    assert f"the batch read of {QUEUE} has 25 messages so far, " in caplog.text
 
 
 def test_producers_that_never_pause_do_not_keep_a_batch_read_open(

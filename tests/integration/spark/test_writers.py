@@ -13,7 +13,7 @@ from support.options import sink_options
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import SinkRowError
-from spark_stomp.sink.write import TaskResult
+from spark_stomp.sink.write import Progress, TaskResult
 from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
 
@@ -83,12 +83,21 @@ class TestLogLines:
         writer = StompStreamWriter(
             sink_options(devbroker.url, queryName="mine"), SinkColumns(("body",), False)
         )
-        writer.commit([Confirmed(TaskResult(TaskFigures(confirmed=3, connections=1)), "run")], 7)
+        writer.commit([Confirmed(TaskResult(TaskFigures(confirmed=3, connections=1)), "logged")], 7)
         writer.abort([], 8)
         assert caplog.messages == [
             "query=mine batch=7: 3 messages confirmed by the broker",
             "query=mine batch=8: batch 8 failed after 0 confirmed messages",
         ]
+
+    def test_of_what_is_confirmed_come_every_ten_seconds(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level("INFO", "spark_stomp")
+        progress = Progress()
+        for now in range(100, 125):
+            progress.add("run", 2, float(now))
+        # Before a colon are the names that an earlier test has set for this thread.
+        told = [message.rpartition(": ")[2] for message in caplog.messages]
+        assert told == [f"{count} messages confirmed by the broker" for count in (2, 20, 20)]
 
 
 class TestRowsThatCannotBeSent:
