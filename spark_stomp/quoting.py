@@ -49,6 +49,16 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
+def duration(seconds: float) -> str:
+    """A duration for people, in one or two units."""
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    for unit, size, part, least in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} {int(seconds % size // least)} {part}"
+    return f"{int(seconds)} s"
+
+
 def host_port(host: str, port: int) -> str:
     """``host:port``. An IPv6 address is in brackets, as in a URL (RFC 3986, section 3.2.2)."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -115,13 +115,3 @@ def json_line(value: object) -> str:
     """``value`` as JSON in ASCII on one line, so that nothing in it can control the terminal."""
     # DEL is the only control character that JSON leaves.
     return json.dumps(value).replace("\x7f", "\\u007f")
-
-
-def duration(seconds: float) -> str:
-    """A duration for people, in one or two units."""
-    if seconds < 10:
-        return f"{max(0.0, seconds):.1f} s"
-    for unit, size, part, least in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} {int(seconds % size // least)} {part}"
-    return f"{int(seconds)} s"

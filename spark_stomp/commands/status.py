@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final, NoReturn
@@ -37,30 +36,28 @@ from rich.padding import Padding
 from rich.table import Table
 
 from spark_stomp.commands import FAILED, FINE, UsageError
-from spark_stomp.commands.screen import Screen, duration, json_line, labelled, said
+from spark_stomp.commands.screen import Screen, json_line, labelled, said
 from spark_stomp.files import FILE_ERRORS, resolve, without_credentials
-from spark_stomp.quoting import counted, line, shown
+from spark_stomp.quoting import counted, duration, line, shown
 from spark_stomp.status import prometheus, read_statuses
-from spark_stomp.status.figure import Figure, Status, Time, moment
+from spark_stomp.status.figure import Figure, Status, moment
 from spark_stomp.status.files import StatusFile, is_gone
+from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart
+from spark_stomp.status.source import JournalPart, QueryPart
 
 # A query counts as gone after this many missed writes of its status. A judgement, not measured.
 _MISSED = 3
-# Looks over which a rate is measured. The mean since the start says little: a run of 5,123 rows a second
-# showed 97 for its first batch, before which Spark starts its workers (November 2026).
-_LOOKS: Final = 15
 # Lines of a source that are no receivers.
-_OTHER_LINES: Final = 8
+_OTHER_LINES: Final = 9
 # Columns of a figure, and of the other two columns of a receiver if its name is short.
 _FIGURE_WIDTH: Final = 11
 _OTHER_WIDTH: Final = 36
 # Most characters that are shown of a failure.
 _MOST_SHOWN: Final = 500
 _UNFINISHED: Final = (
-    "its last batch is not committed: the query failed, in its sink for example, or was stopped just then; "
-    "Spark's log says which"
+    "no commit of its last batch was seen: the query failed, in its sink for example, or was stopped just "
+    "then, and Spark's log says which; or a one-time run had no checkpointLocation to look at"
 )
 
 
@@ -132,7 +129,6 @@ class _Query:
         except ValueError as error:
             raise UsageError(f"{without_credentials(name)} cannot be opened: {error}") from error
         self._silence = _MISSED * StatusFile(self._location, self._location.root).write_every
-        self._rates: dict[str, deque[tuple[float, int]]] = {}
 
     def read(self, width: int, rows: int | None = None) -> None:
         """Read the status, to be shown in ``width`` columns and about ``rows`` lines, without it in any.
@@ -144,7 +140,7 @@ class _Query:
         try:
             self.statuses = read_statuses(self._name)
             room = None if rows is None else max(1, rows // len(self.statuses) - _OTHER_LINES)
-            drawn = (table(one, self._silence, self._rate(one), width, room) for one in self.statuses)
+            drawn = (table(one, self._silence, width, room) for one in self.statuses)
             self.parts: list[RenderableType] = [*chain.from_iterable(drawn)]
             self.fine = all(health(one, self._silence)[0] != "red" for one in self.statuses)
         except FileNotFoundError:
@@ -159,19 +155,6 @@ class _Query:
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             words = shown(self._location.words(error), 200)
             self._unread(words if "status" in words else f"its content is not the status of a query: {words}")
-
-    def _rate(self, status: dict[str, Any]) -> float | None:
-        """Rows a second of this run, over the last looks; None if it is too early to say.
-
-        Rows are committed batch by batch, so less time says little.
-        """
-        rows, now = (status.get("totals") or {}).get("rows"), time.monotonic()
-        seen = self._rates.setdefault(str(status.get("run")), deque(maxlen=_LOOKS))
-        if rows is None:
-            return None
-        seen.append((now, rows))
-        then, before = seen[0]
-        return (rows - before) / (now - then) if len(seen) > 1 else None
 
     def _unread(self, why: str) -> None:
         place = self._location.shown
@@ -207,20 +190,18 @@ def health(status: Status, silence: float) -> tuple[str, str]:
     return ("red" if failed or status.get("unfinished") else "green"), "running"
 
 
-def table(
-    status: Status, silence: float, rate: float | None, width: int, most: int | None = None
-) -> Iterator[RenderableType]:
-    """What is shown of a status in ``width`` columns; ``rate`` is rows a second.
+def table(status: Status, silence: float, width: int, most: int | None = None) -> Iterator[RenderableType]:
+    """What is shown of a status in ``width`` columns.
 
     Up to ``most`` receivers are shown, those that are not connected first; without ``most`` all of them.
     """
-    yield from _head(status, silence)
-    yield labelled(_parts(status, rate), "bold")
+    lives = bool(status.get("running")) and not is_gone(status) and _age(status.get("written_at")) <= silence
+    yield from _head(status, silence, lives=lives)
+    yield labelled(_parts(status), "bold")
     if (failure := _sink_failure(status)) is not None:
         ago = duration(_age(status["sink"].get("failed_at")))
         yield said(f"{ago} ago: {shown(failure, _MOST_SHOWN)}", "red")
     receivers = sorted((status.get("receivers") or {}).items(), key=lambda one: bool(one[1].get("connected")))
-    lives = bool(status.get("running")) and not is_gone(status) and _age(status.get("written_at")) <= silence
     if receivers:
         yield _receivers(receivers[:most], width, lives=lives)
         for name, one in receivers[:most]:
@@ -230,7 +211,7 @@ def table(
     yield said("")
 
 
-def _head(status: Status, silence: float) -> Iterator[RenderableType]:
+def _head(status: Status, silence: float, *, lives: bool) -> Iterator[RenderableType]:
     style, words = health(status, silence)
     query, run = str(status.get("query")), f"run {status.get('run')} on {status.get('host')}"
     if status.get("source", 1) != 1:
@@ -245,9 +226,17 @@ def _head(status: Status, silence: float) -> Iterator[RenderableType]:
         yield said(shown(str(status["failure"]), _MOST_SHOWN), "red")
     elif status.get("unfinished"):
         yield said(_UNFINISHED, "red")
+    if lives and status.get("waiting_for"):
+        since = duration(_age(status.get("waiting_since")))
+        yield said(f"for {since} waiting for {shown(str(status['waiting_for']), _MOST_SHOWN)}")
+    left = (status.get("totals") or {}).get("rows_waiting")
+    if left and not status.get("running"):
+        yield said(
+            f"{counted(left, 'message')} in no committed batch: the next run gets them again", "yellow"
+        )
 
 
-def _parts(status: Status, rate: float | None) -> Iterator[tuple[str, RenderableType]]:
+def _parts(status: Status) -> Iterator[tuple[str, RenderableType]]:
     """The figures of the query, its journal and its sink, by the name of the part."""
     declared = {
         "query": (QueryPart.figures(), status),
@@ -261,8 +250,6 @@ def _parts(status: Status, rate: float | None) -> Iterator[tuple[str, Renderable
             for one in figures
             if part and one.label and part.get(one.key)
         ]
-        if name == "totals" and rate is not None and status.get("running"):
-            facts.insert(1, said(f"{rate:,.0f} rows/s"))
         if facts:
             yield name, Columns(facts, padding=(0, 3))
 
@@ -279,7 +266,9 @@ def _receivers(receivers: list[tuple[str, Status]], width: int, *, lives: bool) 
         drawn.add_column(figure.label.upper(), justify="right", no_wrap=True)
     for name, one in receivers:
         drawn.add_row(
-            said(shown(name)), said(*_state(one, lives=lives)), *(_value(figure, one) for figure in kept)
+            said(shown(name)),
+            said(*_state(one, lives=lives)),
+            *(_value(figure, one).removesuffix(" ago") for figure in kept),
         )
     return drawn
 
@@ -317,8 +306,8 @@ def _sink_failure(status: Status) -> str | None:
 
 
 def _value(figure: Figure, part: Status) -> str:
-    if isinstance(figure, Time):
-        return f"{duration(_age(part.get(figure.key)))} ago"
+    if figure.key.endswith(("_at", "_since")):
+        return f"{duration(_age(part.get(figure.key)))} ago" if part.get(figure.key) else "-"
     value = part.get(figure.key) or 0
     if value is True:
         return ""

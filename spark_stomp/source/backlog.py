@@ -20,7 +20,7 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import Deliveries, Log, ReceiverStatus, StreamDeliveries, begin_of, stream_ends
 from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, Sizes
 from spark_stomp.source.planning import Available
-from spark_stomp.status.source import RowCounts
+from spark_stomp.status.receivers import RowCounts
 from spark_stomp.transport.retry import Retry, may_recover
 
 log = get_log(__name__)

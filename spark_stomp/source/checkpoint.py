@@ -73,14 +73,14 @@ class Checkpoint:
         newest = max(self._batches("commits"), default=None)
         return newest is not None and self._held(newest, [end]) is not None
 
-    def holds(self, end: Offset) -> bool:
-        """Whether one of the newest two entries of the offset log holds ``end``.
+    def batch_of(self, end: Offset) -> int | None:
+        """Which of the newest two entries of the offset log holds ``end``; None if neither does.
 
-        If this stays False after a batch up to ``end`` was planned, the checkpoint is another query's, or
+        If it stays None after a batch up to ``end`` was planned, the checkpoint is another query's, or
         Spark does not log every batch.
         """
         newest = sorted(self._batches("offsets"), reverse=True)[:_LOG_VERSIONS_READ]
-        return any(self._held(batch, [end]) is not None for batch in newest)
+        return next((batch for batch in newest if self._held(batch, [end]) is not None), None)
 
     def fence(self, logs: Iterable[str]) -> None:
         """Write fence files, so that an older driver with ``logs`` takes no later commit as evidence."""

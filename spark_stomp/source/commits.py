@@ -216,6 +216,9 @@ class Committer:
     - ``checkpoint``: the query's own, or None if ``checkpointLocation`` is not set.
     - ``acks_wait``: whether ACKs wait for the commit. Only then is missing evidence worth a warning.
     - ``on_failure``: called when ``failure`` was set.
+
+    Attributes:
+        batch: the number of the last planned batch; None if the checkpoint does not say it.
     """
 
     def __init__(
@@ -236,6 +239,7 @@ class Committer:
         self._evidence = CommitEvidence(call_evidence=checkpoint is None)
         # Protects the evidence: Spark's thread, the watcher and the status writer use it.
         self._lock = threading.Lock()
+        self.batch: int | None = None
         self._found_logged = False
         self._warned = False
         self._ended = False
@@ -255,12 +259,18 @@ class Committer:
 
     @property
     def ended_within_batch(self) -> bool:
-        """Whether the run is over and the checkpoint does not show its last batch as committed.
+        """Whether the run is over, and its last batch is not proved to be committed.
 
-        False without ``checkpointLocation``, because Spark need not report the commit of the last batch.
+        False if there is no checkpoint and no ACK that waits: then nobody misses the proof.
         """
         with self._lock:
-            return self._ended and self._checkpoint is not None and bool(self._evidence.unproved())
+            missed = self._checkpoint is not None or self._acks_wait
+            return self._ended and missed and bool(self._evidence.unproved())
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether all planned batches are proved to be committed."""
+        return not self._unproved()
 
     # --- what Spark calls
 
@@ -365,8 +375,8 @@ class Committer:
         deadline = time.monotonic() + _OFFSET_LOG_WAIT
         while time.monotonic() < deadline:
             try:
-                if checkpoint.holds(end):
-                    self._found_logged = True
+                if (batch := checkpoint.batch_of(end)) is not None:
+                    self.batch, self._found_logged = batch, True
                     return
                 problem = None
             except CheckpointUnreadable as error:

@@ -33,7 +33,8 @@ from spark_stomp.source.backlog import Backlog
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.offsets import JOURNAL, Offset, Range, Sizes
 from spark_stomp.source.planning import Available
-from spark_stomp.status.source import JournalPart, RowCounts
+from spark_stomp.status.receivers import RowCounts
+from spark_stomp.status.source import JournalPart
 
 log = get_log(__name__)
 

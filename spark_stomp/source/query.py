@@ -38,8 +38,10 @@ from spark_stomp.source.planning import (
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.reads import FrameRanges
 from spark_stomp.source.receivers import ReceiverGroup
+from spark_stomp.source.waiting import Look, Moment, Monitor, waiting_for
 from spark_stomp.status.files import StatusWriter, query_name
-from spark_stomp.status.source import QueryPart, RunIdentity, TotalsPart
+from spark_stomp.status.receivers import Observed, TotalsPart, Waiting
+from spark_stomp.status.source import QueryPart, RunIdentity
 
 log = get_log(__name__)
 
@@ -125,6 +127,9 @@ class QueryRuntime:
             acks_wait=options.ack_after == "commit" and not options.of_streams,
             on_failure=self._receivers.news.tell,
         )
+        self._monitor = Monitor(self._waiting, self._counts)
+        self._look: Look | None = None
+        self._cut_at = 0.0
         self._raised: StompError | None = None
         self._pending_since: float | None = None
         self._nothing_since: object = None
@@ -150,7 +155,8 @@ class QueryRuntime:
     def _document(self, running: bool) -> dict[str, Any]:
         receivers = self._receivers.figures()
         journal = receivers.pop(JOURNAL, None)
-        totals = TotalsPart(self._backlog.rows, self._more_waiting, list(receivers.values()))
+        observed = self._observed() if running else Observed()
+        totals = TotalsPart(self._backlog.rows, self._more_waiting, list(receivers.values()), observed)
         return QueryPart(
             self._identity,
             totals.shown(),
@@ -161,7 +167,16 @@ class QueryRuntime:
             self._committer.ended_within_batch,
             is_stopping=self._stopping,
             number=1 if self._status is None else self._status.number,
+            observed=observed,
         ).shown()
+
+    def _observed(self) -> Observed:
+        in_batch = bool(self._recent) and self._recent[-1].done is None and not self._committer.is_proved
+        return replace(
+            self._monitor.observed,
+            batch_since=self._cut_at if in_batch else None,
+            committed_at=self._receivers.committed_at,
+        )
 
     def start(self, begin: Offset, planned: Offset) -> None:
         """Start to receive, and to watch for commits, in other threads.
@@ -180,6 +195,28 @@ class QueryRuntime:
             self._status.start()
         self._receivers.start()
         self._committer.start()
+        self._monitor.start()
+
+    def _waiting(self, rate: float) -> Waiting | None:
+        """What the query waits for; None once it ends. ``rate``: messages received in a second."""
+        if self._stopping or self._failure is not None:
+            return None
+        return waiting_for(
+            Moment(
+                time.monotonic(),
+                self._receivers.statuses(),
+                self._look,
+                self._recent[-1] if self._recent else None,
+                self._committer.batch,
+                self._committer.is_proved,
+                self._backlog.rows.waiting,
+                rate,
+            )
+        )
+
+    def _counts(self) -> tuple[int, int]:
+        """How many messages were delivered, and how many rows committed."""
+        return sum(one.counts.delivered for one in self._receivers.statuses()), self._backlog.rows.committed
 
     @property
     def drains_first(self) -> bool:
@@ -252,10 +289,12 @@ class QueryRuntime:
             situation = self._situation(start)
             begin = self._backlog.with_bases(start)
             decision = decide(mode, limits, situation)
+            self._look = look = Look(mode, limits, situation, decision)
             if decision is Decision.CUT:
                 end = self._cut(mode, limits, situation, start, only=only)
                 if end is None:
                     continue
+                self._look = replace(look, answered=True)
                 return end
             if decision is Decision.NOTHING_NEW:
                 self._more_waiting = situation.new > 0
@@ -266,6 +305,7 @@ class QueryRuntime:
                 if mode is not Mode.STREAMING:
                     self._finish_run()
                 self._nothing_since = seen if situation.waits_for_news else None
+                self._look = replace(look, answered=True)
                 return begin
             news.wait(seen, situation.decided_until)
 
@@ -296,6 +336,7 @@ class QueryRuntime:
             if mode is Mode.ONCE:
                 self._committer.may_be_the_last()
             self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
+            self._cut_at = time.time()
             self._pending_since = self._nothing_since = None
             self._turn += 1
         return end
@@ -425,6 +466,7 @@ class QueryRuntime:
             # A query that starts again at once takes the file of a source that is being stopped.
             self._status.write_soon()
         try:
+            self._monitor.stop()
             self._committer.stop(_LAST_LOOK)
         finally:
             self._receivers.stop(deadline - time.monotonic())

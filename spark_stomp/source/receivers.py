@@ -30,7 +30,7 @@ from spark_stomp.source.journal_backlog import JournalBacklog, recover
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
-from spark_stomp.status.source import ReceiverPart
+from spark_stomp.status.receivers import ReceiverPart
 
 
 class News:
@@ -61,7 +61,8 @@ class News:
 class ReceiverGroup:
     """All receivers of one query in this process. Methods may be called from any thread.
 
-    ``news`` tells of the receivers and the journal.
+    ``news`` tells of the receivers and the journal. ``committed_at`` is when a commit last came, in seconds
+    since 1970; None before the first.
 
     The constructor opens the frame server and, with the option ``journal``, the journal. It raises
     OptionError or a JournalError if it cannot.
@@ -69,6 +70,8 @@ class ReceiverGroup:
 
     def __init__(self, options: SourceOptions) -> None:
         self.news = News()
+        self.committed_at: float | None = None
+        self._knows_commits = options.journal is None or options.ack_after == "commit"
         index = DedupIndex(journaled=options.journal is not None)
         settings = ReceiverSettings.of(options)
         with ExitStack() as undo:
@@ -151,6 +154,7 @@ class ReceiverGroup:
     def commit(self, committed: Offset) -> None:
         """Everything up to ``committed`` is committed: ACK it."""
         if self.backlog.commit(committed):
+            self.committed_at = time.time()
             # Wake all: a message may have been redelivered to a receiver that does not hold its frame.
             self._wake_receivers()
 
@@ -193,7 +197,7 @@ class ReceiverGroup:
     def figures(self) -> dict[str, Any]:
         """The status figures of each receiver, and of the journal, by name."""
         return {
-            status.name: ReceiverPart(status, held.oldest_unacked).shown()
+            status.name: ReceiverPart(status, held.oldest_unacked, self._knows_commits).shown()
             for status, held in zip(self.statuses(), self._deliveries, strict=True)
         } | self.backlog.figures()
 

@@ -11,8 +11,9 @@ from typing import Any
 from spark_stomp.quoting import shown
 from spark_stomp.status.figure import VERSION, Part, Status
 from spark_stomp.status.files import StatusFile, parsed, status_at
+from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import JournalPart, QueryPart, ReceiverPart, TotalsPart
+from spark_stomp.status.source import JournalPart, QueryPart
 
 
 def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:

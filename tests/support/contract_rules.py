@@ -22,7 +22,7 @@ _TEXT = """
     integration/spark/test_stream_reader.py::TestCheckpointNamed::test_calls_alone_are_not_enough
 1.5 source.commits:CommitWatch._run | self._check() -> stopping or self._check()
     integration/spark/test_stream_reader.py::TestCheckpointNamed::test_at_the_end_the_checkpoint_is_read_once_more
-1.6 source.commits:Committer._await_offset_log | checkpoint.holds(end) -> True
+1.6 source.commits:Committer._await_offset_log | checkpoint.batch_of(end) -> 0
     integration/spark/test_stream_reader.py::TestCheckpointNamed::test_another_querys_checkpoint_is_refused
 1.7 source.commits:Committer._examine | checkpoint.fenced(self._logs) -> False
     integration/spark/test_stream_reader.py::TestCheckpointNamed::test_a_fenced_reader_acks_nothing

@@ -9,8 +9,9 @@ from spark_stomp import errors
 from spark_stomp.columns import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS, Column
 from spark_stomp.options import OPTIONS, Option
 from spark_stomp.status.figure import Part
+from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart
+from spark_stomp.status.source import JournalPart, QueryPart
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.quoting import counted, line, quoted, shown, whole_number
+from spark_stomp.quoting import counted, duration, line, quoted, shown, whole_number
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,18 @@ def test_a_sentence_is_one_printable_line_whose_end_is_seen(said: str, times: in
     assert told.isprintable()
     assert told.endswith("; try again")
     assert len(told) <= 10 * 4_003
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0.0 s"),
+        (2.34, "2.3 s"),
+        (59.9, "59 s"),
+        (61, "1 min 1 s"),
+        (7325, "2 h 2 min"),
+        (90_000, "1 d 1 h"),
+    ],
+)
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

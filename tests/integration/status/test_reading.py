@@ -14,7 +14,8 @@ from support.waiting import wait_until
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.status import prometheus, read_status
 from spark_stomp.status.figure import VERSION, Part
-from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart
+from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
+from spark_stomp.status.source import JournalPart, QueryPart
 
 QUEUE = "/queue/a"
 

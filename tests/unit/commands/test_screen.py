@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from spark_stomp.commands.screen import Bar, Screen, duration, json_line, labelled, said
+from spark_stomp.commands.screen import Bar, Screen, json_line, labelled, said
 
 
 class Stream(io.StringIO):
@@ -113,18 +113,3 @@ def test_json_is_one_line_of_ascii() -> None:
     line = json_line({"body": text})
     assert line.isprintable() and line.isascii()
     assert json.loads(line)["body"] == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (-1, "0.0 s"),
-        (2.34, "2.3 s"),
-        (59.9, "59 s"),
-        (61, "1 min 1 s"),
-        (7325, "2 h 2 min"),
-        (90_000, "1 d 1 h"),
-    ],
-)
-def test_duration(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

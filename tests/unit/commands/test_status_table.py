@@ -19,7 +19,8 @@ from spark_stomp.errors import OffsetError, StompError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus, Counts
 from spark_stomp.status.figure import iso
-from spark_stomp.status.source import QueryPart, ReceiverPart, RowCounts, RunIdentity, TotalsPart
+from spark_stomp.status.receivers import Observed, ReceiverPart, RowCounts, TotalsPart, Waiting
+from spark_stomp.status.source import QueryPart, RunIdentity
 
 PATIENCE = 30.0
 NOW = 1_800_000_000.0
@@ -32,6 +33,9 @@ AWAY = ConnectionStatus(
     last_error_at=NOW - 1,
 )
 BACK = replace(AWAY, connected=True, connections=2, attempts=0, since=NOW - 3)
+OBSERVED = Observed(
+    Waiting("spark", "Spark, in batch 12 of 1,000 messages"), NOW - 21, received=4600.0, committed=1234.5
+)
 SINK = {"version": 1, "query": "flights", "run": "a1", "host": "here", "batch": 41, "confirmed": 12_345}
 FAILED_SINK = {**SINK, "failure": "batch 42 was not finished\x1b[2J", "failed_at": iso(NOW - 60)}
 
@@ -51,19 +55,20 @@ def status(
     *receivers: dict[str, Any], running: bool = True, error: StompError | None = None, **more: Any
 ) -> dict[str, Any]:
     figures = {f"/queue/a#{number}": one for number, one in enumerate(receivers or [receiver()])}
-    totals = TotalsPart(RowCounts(4_000, 1_000), False, list(figures.values())).shown()
+    totals = TotalsPart(RowCounts(4_000, 1_000), False, list(figures.values()), OBSERVED).shown()
     identity = RunIdentity("flights", "r1", NOW - 3700)
-    shown = QueryPart(identity, totals, figures, None, error, running, False).shown()
+    observed = OBSERVED if running else Observed()
+    shown = QueryPart(identity, totals, figures, None, error, running, False, observed=observed).shown()
     return {**shown, "written_at": iso(NOW), **more}
 
 
-def drawn(one: dict[str, Any], columns: int = 120, rate: float | None = None, most: int | None = None) -> str:
+def drawn(one: dict[str, Any], columns: int = 120, most: int | None = None) -> str:
     """As it is drawn in a terminal, in colour."""
     screen = Screen(io.StringIO())
     screen.width = columns
     screen._force_terminal, screen._color_system = True, ColorSystem.STANDARD
     with screen.capture() as what:
-        screen.print(*table(one, PATIENCE, rate, columns, most), sep="\n")
+        screen.print(*table(one, PATIENCE, columns, most), sep="\n")
     return what.get()
 
 
@@ -79,10 +84,11 @@ def coloured(one: dict[str, Any], colour: str) -> str:
 
 
 def test_a_query_that_runs() -> None:
-    head, times, figures, titles, values = shown(status(), 160, rate=1234.5).splitlines()
+    head, waits, times, figures, titles, values = shown(status(), 180).splitlines()
     assert head.startswith("flights  running   run r1 on ")
     assert times == "query   began 1 h 1 min ago   written 0.0 s ago"
-    totals = ["rows 4,000", "1,234 rows/s", "waiting 1,000", "oldest 2.0 s"]
+    assert waits == "for 21 s waiting for Spark, in batch 12 of 1,000 messages"
+    totals = ["rows 4,000", "committed/s 1,234.5", "received/s 4,600.0", "waiting 1,000", "oldest 2.0 s ago"]
     sums = ["received 5,000", "committed 4,000", "acked 3,000", "un-acked 1,000"]
     assert figures == "totals  " + "   ".join([*totals, *sums])
     columns = ["RECEIVED", "COMMITTED", "ACKED", "UN-ACKED", "OLDEST", "HELD", "REDELIVERED"]
@@ -116,11 +122,16 @@ def test_a_query_that_runs() -> None:
             ["paused 5.0 s"],
             "green",
         ),
-        (status(running=False), "yellow", ["ended"], "yellow"),
+        (
+            status(running=False),
+            "yellow",
+            ["ended", "1,000 messages in no committed batch: the next run gets them again"],
+            "yellow",
+        ),
         (
             status(running=False, unfinished=True),
             "red",
-            ["ended within a batch", "its last batch is not committed"],
+            ["ended within a batch", "no commit of its last batch was seen"],
             "red",
         ),
         (
@@ -172,8 +183,8 @@ def test_a_process_that_is_gone_is_not_waited_for() -> None:
 def test_a_journal_and_a_sink() -> None:
     sink = {"written_at": iso(NOW - 2), "receipt_p50_seconds": 0.0031, "resent": 7, "blocked_seconds": 12.0}
     journal = {"first": 10, "committed": 4_000, "end": 5_000, "bytes": 12_300_000, "waiting": 3}
-    told = shown(status(journal=journal, sink=SINK | sink), 160).splitlines()
-    assert told[3:5] == [
+    told = shown(status(journal=journal, sink=SINK | sink), 180).splitlines()
+    assert told[4:6] == [
         "journal  first 10   committed 4,000   end 5,000   size 12.3 MB   not durable yet 3",
         "sink     written 2.0 s ago   batch 41   confirmed 12,345   resent 7   blocked by the broker 12 s   "
         "receipts p50 3.1 ms",
@@ -192,12 +203,12 @@ def test_a_sink_alone() -> None:
 def test_what_failed_is_read_in_a_narrow_terminal_too(failed: dict[str, Any]) -> None:
     told = shown(status(running=False, **failed), 60)
     assert max(map(len, told.splitlines())) <= 60
-    assert "why\n" in told or "which\n" in told
+    assert "why\n" in told or "to look at\n" in told
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])
 def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
-    lines = shown(status(receiver(), receiver(AWAY)), columns, 1234.5).splitlines()
+    lines = shown(status(receiver(), receiver(AWAY)), columns).splitlines()
     assert all(len(line) <= columns for line in lines)
     rows = [line for line in lines if line.startswith(("RECEIVER", "/queue"))]
     # Those that need help come first, and what matters most goes last.

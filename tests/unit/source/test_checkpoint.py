@@ -50,7 +50,7 @@ def committed(checkpoint: Checkpoint, *ends: Offset) -> Offset | None:
 def test_a_planned_batch_is_not_committed_before_the_commit_log_has_it(log: Log) -> None:
     checkpoint = Checkpoint(str(log.root))
     log.plan(0, at(5).to_json())
-    assert checkpoint.holds(at(5))
+    assert checkpoint.batch_of(at(5)) is not None
     assert committed(checkpoint, at(5)) is None
     log.commit(0)
     assert committed(checkpoint, at(5)) == at(5)
@@ -76,7 +76,7 @@ def test_another_querys_commits_prove_nothing(log: Log) -> None:
     log.plan(0, Offset({MEMORY: LogEnd("other", 5)}).to_json())
     log.commit(0)
     assert committed(checkpoint, at(5)) is None
-    assert not checkpoint.holds(at(5))
+    assert checkpoint.batch_of(at(5)) is None
 
 
 @pytest.mark.rule("1.4")
@@ -122,13 +122,13 @@ def test_a_fence_bars_its_log_only(log: Log) -> None:
 @pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
 def test_locations_as_spark_takes_them(log: Log, form: str) -> None:
     log.plan(0, at(5).to_json())
-    assert Checkpoint(form.format(log.root)).holds(at(5))
+    assert Checkpoint(form.format(log.root)).batch_of(at(5)) is not None
 
 
 def test_a_relative_path(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     log.plan(0, at(5).to_json())
     monkeypatch.chdir(log.root.parent)
-    assert Checkpoint("checkpoint").holds(at(5))
+    assert Checkpoint("checkpoint").batch_of(at(5)) is not None
 
 
 def test_credentials_are_not_shown() -> None:

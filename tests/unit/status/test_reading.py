@@ -10,8 +10,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from spark_stomp.status import prometheus, read_status, read_statuses
+from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import JournalPart, QueryPart, ReceiverPart, TotalsPart
+from spark_stomp.status.source import JournalPart, QueryPart
 
 FORGED: dict[str, Any] = {"version": 1, "query": "q", "run": "r", "host": "h", "totals": {"rows": 1}}
 

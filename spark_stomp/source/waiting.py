@@ -1,0 +1,196 @@
+"""What a query waits for, in one sentence: for its status, and for the log if it waits long.
+
+:func:`waiting_for` is pure. Spark's thread leaves what it saw last (:class:`Look`), and any thread may ask.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spark_stomp.logs import get_log, in_context
+from spark_stomp.quoting import counted, duration, listed
+from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.source.planning import BatchLimits, Decision, LastBatch, Mode, Situation
+from spark_stomp.status.receivers import Observed, Waiting
+
+log = get_log(__name__)
+
+# Seconds between two looks, and how many looks a rate is taken over.
+_PERIOD, _LOOKS = 1.0, 11
+# Seconds after which a wait is logged. Then the pauses double, up to the longest one.
+_FIRST, _LONGEST = 10.0, 600.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """A call of ``latestOffset``: what it saw last and decided, and whether Spark got its answer."""
+
+    mode: Mode
+    limits: BatchLimits
+    situation: Situation
+    decision: Decision
+    answered: bool = False
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is known at the monotonic time ``now``.
+
+    - ``look``: the last call of ``latestOffset``; None before the first.
+    - ``batch``: the last batch of this run; None before the first.
+    - ``number``: its number, if the checkpoint says it.
+    - ``proved``: whether there is evidence of the commit of all planned batches.
+    - ``waiting``: rows that are in no committed batch.
+    - ``rate``: messages received in a second.
+    """
+
+    now: float
+    statuses: Sequence[ReceiverStatus]
+    look: Look | None
+    batch: LastBatch | None
+    number: int | None
+    proved: bool
+    waiting: int
+    rate: float
+
+
+def waiting_for(moment: Moment) -> Waiting:
+    """What has to happen before the query gets on."""
+    if moment.batch is not None and moment.batch.done is None and not moment.proved:
+        return _batch(moment, moment.batch)
+    away = [one for one in moment.statuses if not one.subscribed and one.paused_since is None]
+    if away and not moment.waiting:
+        return _connection(away)
+    look = moment.look
+    if look is None:
+        return Waiting("spark", "Spark, which has asked for no batch yet")
+    if not look.answered and look.mode is not Mode.STREAMING:
+        return _end_of_run(moment, look)
+    if not moment.proved:
+        return Waiting("commit", "the commit of the last batch: there is no evidence of it yet")
+    if moment.waiting:
+        return _more_messages(moment, look)
+    return _broker(moment)
+
+
+def _batch(moment: Moment, batch: LastBatch) -> Waiting:
+    messages = counted(batch.messages, "message")
+    if moment.number is not None:
+        text = f"Spark, in batch {moment.number} of {messages}"
+    else:
+        # Without checkpointLocation only Spark's next call shows that the batch is done.
+        text = f"Spark, in a batch of {messages} or before its next trigger"
+    if any(one.paused_since is not None for one in moment.statuses):
+        text += "; memory is full (maxBufferedBytes), so nothing more is read before its commit"
+    return Waiting("spark", text)
+
+
+def _connection(away: Sequence[ReceiverStatus]) -> Waiting:
+    state = away[0].connection
+    text = f"the broker: no connection for {listed([one.name for one in away])}"
+    if state.last_error is not None:
+        text += f", {counted(state.attempts, 'attempt')} failed: {state.last_error}"
+    return Waiting("connection", text)
+
+
+def _end_of_run(moment: Moment, look: Look) -> Waiting:
+    """Spark waits for the answer to ``latestOffset`` in a run that ends."""
+    seen = look.situation
+    if look.decision is Decision.NOTHING_NEW:
+        return Waiting("receipts", "the broker: receipts of the last ACKs of this run")
+    ends = f"after {duration(seen.idle_timeout)} without a message (idleTimeout)"
+    if seen.drain_until < float("inf"):
+        ends += f", in {duration(max(0.0, seen.drain_until - moment.now))} at most (maxDrainTime)"
+    if not seen.new:
+        return Waiting("drain", f"the broker: a first message; the run ends {ends}")
+    return Waiting(
+        "drain",
+        f"the end of the drain: {counted(seen.new, 'message')} so far, {moment.rate:,.0f} a second; "
+        f"it ends {ends}",
+    )
+
+
+def _more_messages(moment: Moment, look: Look) -> Waiting:
+    """Some messages are here, and Spark has not got them."""
+    least, seen = look.limits.min_messages, look.situation
+    if not seen.new and seen.has_unwritten:
+        bound = next(filter(None, (one.bound for one in seen.available)), None)
+        full = "" if bound is None else f"; it is full ({bound})"
+        return Waiting(
+            "journal", f"the journal: {counted(moment.waiting, 'message')} to become durable{full}"
+        )
+    if least is not None and moment.waiting < least and look.decision is not Decision.CUT:
+        left = look.limits.max_delay - seen.waited - (moment.now - seen.now)
+        return Waiting(
+            "messages",
+            f"{counted(least - moment.waiting, 'more message')} (minMessagesPerTrigger), "
+            f"{duration(max(0.0, left))} at most (maxTriggerDelay)",
+        )
+    return Waiting("trigger", f"Spark's next trigger: {counted(moment.waiting, 'message')} wait for it")
+
+
+def _broker(moment: Moment) -> Waiting:
+    """All that was received is committed."""
+    if any(one.acks_pending for one in moment.statuses):
+        return Waiting("acks", "the broker: receipts of ACKs")
+    unacked = sum(one.unacked for one in moment.statuses)
+    if unacked:
+        return Waiting("broker", f"the broker: nothing new, {counted(unacked, 'message')} un-acked")
+    return Waiting(
+        "broker", "the broker: nothing un-acked and nothing new (it is empty, or another consumer has them)"
+    )
+
+
+class Monitor:
+    """Looks once a second, in its own thread, what a query waits for and how fast it is.
+
+    A wait is logged after ten seconds, then less and less often; the end of a drain every ten seconds.
+
+    ``look`` takes the rate of received messages and returns what the query waits for. ``counts`` returns how
+    many messages were received and committed so far.
+    """
+
+    def __init__(
+        self, look: Callable[[float], Waiting | None], counts: Callable[[], tuple[int, int]]
+    ) -> None:
+        self.observed = Observed()
+        self._look = look
+        self._counts = counts
+        self._seen: deque[tuple[float, tuple[int, int]]] = deque(maxlen=_LOOKS)
+        self._on: str | None = None
+        self._since: float | None = None
+        self._began = self._due = 0.0
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        self._seen.append((time.monotonic(), self._counts()))
+        threading.Thread(target=in_context(self._run), name="stomp-monitor", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_PERIOD):
+            self.observe(time.monotonic())
+
+    def observe(self, now: float) -> None:
+        """Look at the monotonic time ``now``."""
+        self._seen.append((now, self._counts()))
+        (then, old), (_, new) = self._seen[0], self._seen[-1]
+        received, committed = (
+            (b - a) / (now - then) if now > then else 0.0 for a, b in zip(old, new, strict=True)
+        )
+        waiting = self._look(received)
+        on = None if waiting is None else waiting.on
+        if on != self._on:
+            self._on, self._began, self._due = on, now, now + _FIRST
+            self._since = None if waiting is None else time.time()
+        self.observed = Observed(waiting, self._since, received=received, committed=committed)
+        waited = now - self._began
+        if waiting is not None and now >= self._due:
+            log.info("waiting for %s: %s so far", waiting.text, duration(waited))
+            self._due = now + (_FIRST if on == "drain" else min(waited, _LONGEST))

@@ -1,0 +1,277 @@
+"""The figures of a source's receivers, and of all together."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spark_stomp.status.figure import Counter, Figure, Gauge, Part, Time
+
+if TYPE_CHECKING:
+    from spark_stomp.receiver import ReceiverStatus
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """The rows of this run: those in committed batches, and those received and not committed."""
+
+    committed: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The query waits ``on`` something; ``text`` says it in full. The wait is the same while ``on`` is."""
+
+    on: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen of a query that runs.
+
+    ``since`` is when the wait began, ``batch_since`` when the end of the batch was chosen in which Spark is,
+    ``committed_at`` when the last commit was proved, all in seconds since 1970. ``received`` and
+    ``committed`` are messages a second, over the last ten seconds.
+    """
+
+    waiting: Waiting | None = None
+    since: float | None = None
+    batch_since: float | None = None
+    committed_at: float | None = None
+    received: float = 0.0
+    committed: float = 0.0
+
+
+@dataclass(frozen=True)
+class ReceiverPart(Part):
+    """The figures of one receiver.
+
+    ``since_unacked`` is when the oldest un-acked delivery came, in microseconds since 1970; None without one.
+    ``knows_commits``: whether what it may ACK is what Spark has committed (not with ``ackAfter=journal``).
+    """
+
+    status: ReceiverStatus
+    since_unacked: int | None
+    knows_commits: bool = True
+
+    @Figure()
+    def destinations(self) -> list[str]:
+        """What the receiver is subscribed to."""
+        return list(self.status.destinations)
+
+    @Gauge()
+    def connected(self) -> bool:
+        """Whether the receiver is subscribed."""
+        return self.status.connection.connected
+
+    @Time()
+    def connected_since(self) -> float | None:
+        """When the receiver was subscribed; null if it is not."""
+        return self.status.connection.since if self.status.connection.connected else None
+
+    @Time()
+    def disconnected_since(self) -> float | None:
+        """When the connection was lost, or when this run began; null if the receiver is subscribed."""
+        return None if self.status.connection.connected else self.status.connection.since
+
+    @Gauge()
+    def attempts(self) -> int:
+        """How many attempts to connect have failed since `disconnected_since`."""
+        return self.status.connection.attempts
+
+    @Counter(summed=True, label="reconnects", trouble=True)
+    def reconnects(self) -> int:
+        """How often a lost connection was replaced."""
+        return self.status.connection.reconnects
+
+    @Figure()
+    def last_error(self) -> str | None:
+        """Why the last connection was lost, or could not be made; null if neither has happened."""
+        return self.status.connection.last_error
+
+    @Time()
+    def last_error_at(self) -> float | None:
+        """When `last_error` happened; null without an error."""
+        return self.status.connection.last_error_at
+
+    @Counter(summed=True)
+    def delivered(self) -> int:
+        """Messages that the broker has delivered; a redelivered message counts again."""
+        return self.status.counts.delivered
+
+    @Counter(summed=True, metric="delivered_bytes")
+    def bytes(self) -> int:
+        """Bytes of the delivered messages, with their headers."""
+        return self.status.counts.bytes
+
+    @Gauge(summed=True, label="received", column=2)
+    def received(self) -> int:
+        """Messages that were received and give a row. If a connection is lost, this falls by the messages
+        that Spark does not know yet; the broker redelivers them."""
+        return self.status.received
+
+    @Gauge(summed=True, label="committed", column=4)
+    def committed(self) -> int | None:
+        """Received messages whose batch is proved to be committed; null with `ackAfter=journal`, which
+        counts them for all receivers together."""
+        return self.status.committed if self.knows_commits else None
+
+    @Gauge(summed=True, label="acked", column=3)
+    def acked(self) -> int:
+        """Received messages that need no ACK any more: the broker has confirmed their ACK, or their
+        connection is gone."""
+        return self.status.acked
+
+    @Gauge(summed=True, label="un-acked", column=1)
+    def unacked(self) -> int:
+        """Deliveries on the current connection whose ACK the broker has not confirmed."""
+        return self.status.unacked
+
+    @Time(label="oldest", column=5)
+    def oldest_unacked_at(self) -> float | None:
+        """When the oldest un-acked delivery came; null if there is none."""
+        return None if self.since_unacked is None else self.since_unacked / 1e6
+
+    @Gauge(passing=True)
+    def oldest_unacked_seconds(self) -> float:
+        """Age of the oldest un-acked delivery when this was written, in seconds; 0 if there is none."""
+        age = 0.0 if self.since_unacked is None else time.time() - self.since_unacked / 1e6
+        return round(max(0.0, age), 3)
+
+    @Gauge()
+    def window_full(self) -> bool:
+        """Whether the un-acked window is full: the broker sends no more until something is acknowledged."""
+        return self.status.window_full
+
+    @Gauge()
+    def paused(self) -> bool:
+        """Whether the receiver reads nothing because it holds as many bytes as `maxBufferedBytes` allows."""
+        return self.status.paused_since is not None
+
+    @Time()
+    def paused_since(self) -> float | None:
+        """When the receiver was paused; null if it reads."""
+        return self.status.paused_since
+
+    @Gauge(label="held", column=6)
+    def buffered_bytes(self) -> int:
+        """Bytes of messages that the receiver holds in memory."""
+        return self.status.buffered
+
+    @Counter(summed=True, label="redelivered", trouble=True, column=7)
+    def redelivered(self) -> int:
+        """Deliveries that the broker marked as redelivered."""
+        return self.status.counts.redelivered
+
+    @Gauge()
+    def delivery_count(self) -> int:
+        """The largest `x-delivery-count` of a redelivered message since the start: how often a quorum queue
+        of RabbitMQ delivered it before. Beyond its `delivery-limit` the queue drops the message."""
+        return self.status.counts.delivery_count
+
+    @Counter(summed=True)
+    def reattached(self) -> int:
+        """Deliveries of a message that was held already; they give no second row."""
+        return self.status.counts.reattached
+
+    @Counter(summed=True)
+    def dropped(self) -> int:
+        """Deliveries of a message that was committed already; they are acknowledged again and give no row."""
+        return self.status.counts.dropped
+
+    @Counter(summed=True, label="doubled", trouble=True)
+    def doubled(self) -> int:
+        """Redelivered messages without a stable id; each gives a second row."""
+        return self.status.counts.doubled
+
+    @Counter(summed=True)
+    def other_body(self) -> int:
+        """Messages with a known id and a different body; each gives a row."""
+        return self.status.counts.other_body
+
+    @Counter(summed=True, label="malformed", trouble=True)
+    def malformed(self) -> int:
+        """Messages that break the protocol or a limit."""
+        return self.status.counts.malformed
+
+
+SUMMED = [figure for figure in ReceiverPart.figures() if figure.summed]
+
+
+@dataclass(frozen=True)
+class TotalsPart(Part):
+    """The figures of the whole source. ``of_receivers`` are the parts of all its receivers."""
+
+    counted: RowCounts
+    leaves_more: bool
+    of_receivers: list[Figures]
+    observed: Observed = field(default_factory=Observed)
+
+    @Counter(label="rows")
+    def rows(self) -> int:
+        """Rows in batches of this run that are proved to be committed by Spark."""
+        return self.counted.committed
+
+    @Gauge(label="committed/s", passing=True)
+    def rows_per_second(self) -> float:
+        """How much `rows` grew in a second, over the last ten seconds."""
+        return round(self.observed.committed, 1)
+
+    @Gauge(label="received/s", passing=True)
+    def received_per_second(self) -> float:
+        """How much `delivered` grew in a second, over the last ten seconds."""
+        return round(self.observed.received, 1)
+
+    @Gauge(label="waiting")
+    def rows_waiting(self) -> int:
+        """Rows that were received and are not in a committed batch yet."""
+        return self.counted.waiting
+
+    @Gauge(label="more waiting")
+    def more_waiting(self) -> bool:
+        """Whether the last batch probably left messages behind, here or on the broker."""
+        return self.leaves_more
+
+    @Figure()
+    def receivers(self) -> int:
+        """How many receivers the source has."""
+        return len(self.of_receivers)
+
+    @Figure()
+    def connected(self) -> int:
+        """How many receivers are subscribed."""
+        return sum(one["connected"] for one in self.of_receivers)
+
+    @Figure()
+    def window_full(self) -> bool:
+        """Whether the un-acked window of any receiver is full."""
+        return any(one["window_full"] for one in self.of_receivers)
+
+    @Figure()
+    def paused(self) -> bool:
+        """Whether any receiver is paused."""
+        return any(one["paused"] for one in self.of_receivers)
+
+    @Figure(label="oldest")
+    def oldest_unacked_at(self) -> str | None:
+        """When the oldest un-acked delivery of all receivers came; null if there is none."""
+        return min(
+            (one["oldest_unacked_at"] for one in self.of_receivers if one["oldest_unacked_at"]), default=None
+        )
+
+    @Figure(passing=True)
+    def oldest_unacked_seconds(self) -> float:
+        """Age of the oldest un-acked delivery of all receivers when this was written, in seconds; 0 if there
+        is none."""
+        return max((one["oldest_unacked_seconds"] for one in self.of_receivers), default=0.0)
+
+    def shown(self) -> Figures:
+        sums = {one.key: sum(figures[one.key] or 0 for figures in self.of_receivers) for one in SUMMED}
+        if any(figures["committed"] is None for figures in self.of_receivers):
+            sums["committed"] = self.counted.committed
+        return super().shown() | sums

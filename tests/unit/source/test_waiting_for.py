@@ -1,0 +1,190 @@
+"""What a query says it waits for: the sentence, and when it is logged."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_stomp.errors import LoginRefused
+from spark_stomp.receiver import DedupIndex, Log, ReceiverStatus
+from spark_stomp.receiver.status import ConnectionStatus
+from spark_stomp.source.planning import Available, BatchLimits, Decision, LastBatch, Mode, Situation
+from spark_stomp.source.waiting import Look, Moment, Monitor, waiting_for
+from spark_stomp.status.receivers import Waiting
+
+RECEIVER = ReceiverStatus("/queue/a#1", True, 0, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
+REFUSED = ConnectionStatus().failed(LoginRefused("the login of guest is refused"), 90.0)
+
+
+def look(new: int = 0, mode: Mode = Mode.STREAMING, *, answered: bool = True, **more: Any) -> Look:
+    """Seen at 100 s."""
+    limits = BatchLimits(min_messages=more.pop("least", None), max_delay=900.0)
+    decision = more.pop("decision", Decision.NOTHING_NEW)
+    available = [Available("a", Log(DedupIndex()), 0, new, bound=more.pop("bound", None))]
+    situation = Situation(
+        [RECEIVER], available, 100.0, more.pop("pending", None), more.pop("until", float("inf")), 5.0, **more
+    )
+    return Look(mode, limits, situation, decision, answered)
+
+
+IDLE = Moment(
+    now=100.0, statuses=[RECEIVER], look=look(), batch=None, number=None, proved=True, waiting=0, rate=0.0
+)
+IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting=4_600)
+
+
+@pytest.mark.parametrize(
+    ("moment", "on", "text"),
+    [
+        (
+            IDLE,
+            "broker",
+            "the broker: nothing un-acked and nothing new (it is empty, or another consumer has them)",
+        ),
+        (
+            replace(IDLE, statuses=[replace(RECEIVER, unacked=50)]),
+            "broker",
+            "the broker: nothing new, 50 messages un-acked",
+        ),
+        (
+            replace(IDLE, statuses=[replace(RECEIVER, unacked=50, acks_pending=True)]),
+            "acks",
+            "the broker: receipts of ACKs",
+        ),
+        (replace(IDLE, look=None), "spark", "Spark, which has asked for no batch yet"),
+        (replace(IN_BATCH, number=12), "spark", "Spark, in batch 12 of 4,600 messages"),
+        (IN_BATCH, "spark", "Spark, in a batch of 4,600 messages or before its next trigger"),
+        (
+            replace(IN_BATCH, number=12, statuses=[replace(RECEIVER, paused_since=70.0)]),
+            "spark",
+            "Spark, in batch 12 of 4,600 messages; memory is full (maxBufferedBytes), so nothing more is "
+            "read before its commit",
+        ),
+        (
+            replace(IN_BATCH, batch=LastBatch(4_600, cut=80.0, done=90.0)),
+            "commit",
+            "the commit of the last batch: there is no evidence of it yet",
+        ),
+        (
+            replace(IN_BATCH, proved=True, waiting=70),
+            "trigger",
+            "Spark's next trigger: 70 messages wait for it",
+        ),
+        (
+            replace(IDLE, now=102.0, waiting=10, look=look(10, least=1_000, pending=92.0)),
+            "messages",
+            "990 more messages (minMessagesPerTrigger), 14 min 50 s at most (maxTriggerDelay)",
+        ),
+        (
+            replace(IDLE, waiting=10, look=look(has_unwritten=True)),
+            "journal",
+            "the journal: 10 messages to become durable",
+        ),
+        (
+            replace(IDLE, waiting=10, look=look(has_unwritten=True, bound="journalMaxBytes")),
+            "journal",
+            "the journal: 10 messages to become durable; it is full (journalMaxBytes)",
+        ),
+        (
+            replace(IDLE, statuses=[replace(RECEIVER, subscribed=False, connection=REFUSED)]),
+            "connection",
+            "the broker: no connection for /queue/a#1, 1 attempt failed: [STOMP_LOGIN_REFUSED] the login of "
+            "guest is refused",
+        ),
+        (
+            replace(IDLE, statuses=[replace(RECEIVER, subscribed=False)] * 3),
+            "connection",
+            "the broker: no connection for /queue/a#1 and 2 more",
+        ),
+        (
+            replace(
+                IDLE,
+                now=103.0,
+                waiting=56_249,
+                rate=4_600.2,
+                look=look(56_249, Mode.WHOLE, answered=False, decision=Decision.WAIT, until=400.0),
+            ),
+            "drain",
+            "the end of the drain: 56,249 messages so far, 4,600 a second; it ends after 5.0 s without a "
+            "message (idleTimeout), in 4 min 57 s at most (maxDrainTime)",
+        ),
+        (
+            replace(IDLE, look=look(0, Mode.DRAIN, answered=False, decision=Decision.WAIT)),
+            "drain",
+            "the broker: a first message; the run ends after 5.0 s without a message (idleTimeout)",
+        ),
+        (
+            replace(IDLE, look=look(0, Mode.DRAIN, answered=False)),
+            "receipts",
+            "the broker: receipts of the last ACKs of this run",
+        ),
+    ],
+)
+def test_the_sentence(moment: Moment, on: str, text: str) -> None:
+    assert waiting_for(moment) == Waiting(on, text)
+
+
+def test_messages_of_one_receiver_matter_more_than_the_connection_of_another() -> None:
+    away = replace(RECEIVER, subscribed=False, connection=REFUSED)
+    assert waiting_for(replace(IDLE, statuses=[RECEIVER, away], waiting=7)).on == "trigger"
+
+
+class TestMonitor:
+    def test_a_wait_is_logged_after_ten_seconds_then_less_often(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO, "spark_stomp")
+        logged = self._logged(caplog, Waiting("broker", "the broker"), 100)
+        assert logged == [10, 20, 40, 80]
+        assert caplog.messages[1].endswith("waiting for the broker: 20 s so far")
+
+    def test_a_drain_is_logged_every_ten_seconds(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO, "spark_stomp")
+        assert self._logged(caplog, Waiting("drain", "the end of the drain"), 45) == [10, 20, 30, 40]
+
+    @staticmethod
+    def _logged(caplog: pytest.LogCaptureFixture, waiting: Waiting, seconds: int) -> list[int]:
+        """The seconds at which ``waiting`` was logged."""
+        monitor, logged = Monitor(lambda rate: waiting, lambda: (0, 0)), []
+        for now in range(seconds):
+            before = len(caplog.messages)
+            monitor.observe(float(now))
+            if len(caplog.messages) > before:
+                logged.append(now)
+        return logged
+
+    def test_what_changes_begins_again(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO, "spark_stomp")
+        now = 0.0
+        monitor = Monitor(lambda rate: Waiting("spark" if now % 9 == 0 else "broker", "-"), lambda: (0, 0))
+        for second in range(60):
+            now = float(second)
+            monitor.observe(now)
+        assert not caplog.messages
+
+    def test_rates_are_of_the_last_ten_seconds(self) -> None:
+        counts = (0, 0)
+        rates: list[float] = []
+
+        def look(rate: float) -> None:
+            rates.append(rate)
+
+        monitor = Monitor(look, lambda: counts)
+        for now in range(30):
+            counts = (100 * min(now, 20), 50 * min(now, 20))
+            monitor.observe(float(now))
+        assert rates[15] == 100.0
+        assert monitor.observed.received == 10.0
+        assert monitor.observed.committed == 5.0
+
+    def test_the_same_wait_has_one_beginning(self) -> None:
+        texts = iter(["1 message", "2 messages"])
+        monitor = Monitor(lambda rate: Waiting("drain", next(texts)), lambda: (0, 0))
+        monitor.observe(1.0)
+        since = monitor.observed.since
+        monitor.observe(2.0)
+        assert monitor.observed.since == since
+        assert monitor.observed.waiting == Waiting("drain", "2 messages")
