@@ -15,7 +15,7 @@ from rich.text import Text
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.commands import UsageError
-from spark_stomp.commands.screen import Bar, Screen, add_progress_argument, json_line, said
+from spark_stomp.commands.screen import Bar, Screen, add_progress_argument, json_line, json_text, said
 from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import SourceOptions
@@ -95,11 +95,11 @@ class Messages:
         for frame in _frames(batch, self._options):
             self.count += 1
             if self._arguments.json:
-                text = json_line(_row(frame, batch.malformed))
+                row = _row(frame, batch.malformed)
                 if terminal:
-                    drawn.append(Text(text))  # whole: the bar would cut what is written past it into lines
+                    drawn.append(json_text(row))
                 else:
-                    sys.stdout.write(text + "\n")
+                    sys.stdout.write(json_line(row) + "\n")
             elif not self._arguments.bodies:
                 drawn += _for_people(self.count, frame, dialect, batch.malformed)
             elif terminal:

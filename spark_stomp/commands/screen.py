@@ -115,3 +115,8 @@ def json_line(value: object) -> str:
     """``value`` as JSON in ASCII on one line, so that nothing in it can control the terminal."""
     # DEL is the only control character that JSON leaves.
     return json.dumps(value).replace("\x7f", "\\u007f")
+
+
+def json_text(value: object) -> Text:
+    """The same for a terminal, whole: what is written past a live bar is cut into lines."""
+    return Text(json_line(value))
