@@ -34,8 +34,8 @@ ARTEMIS = Dialect(
     # The value is "consumer,message". The first part differs for each consumer.
     id_header="message-id",
     id_separator=",",
-    # The broker gives ack and message-id the same value. If a producer sets them too, its ack header
-    # comes before the broker's, so that it would win, but its message-id header comes after the broker's.
+    # The broker gives ack and message-id the same value, and the first of two equal headers counts. A
+    # producer's own ack comes before the broker's, its own message-id after.
     ack_header="message-id",
     # Two nodes, or one whose data was deleted, use the same numbers. The timestamp of a message by STOMP
     # is the time at which the broker took it; that of any other message is the time at which it was sent,

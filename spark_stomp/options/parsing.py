@@ -111,11 +111,11 @@ def _default_prefetch(options: SourceOptions) -> int:
 def check_read(options: Mapping[str, str]) -> None:
     """Check the options at ``load()``, where Spark does not say whether the read is a stream or a batch.
 
-    Options that suit a stream read or a batch read pass. So do those of a write, because Spark also calls
-    this for a temporary view, into which INSERT INTO may write.
+    Accepts options of a stream read, of a batch read, or of a write: a temporary view may be written to with
+    INSERT INTO.
 
     Raises:
-        OptionError: lists the problems as a stream or as a batch read, whichever the options suit better.
+        OptionError: the options fit none of them. It lists what is wrong for the kind of read that fits best.
     """
     if "provider" in (keys := {key.lower() for key in options}):  # CREATE TABLE without columns
         if any(key.startswith("option.") for key in keys):

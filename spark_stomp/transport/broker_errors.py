@@ -35,8 +35,8 @@ def connect_refused(
 ) -> LoginRefused | ConnectFailed:
     """The exception for an ERROR frame in answer to a CONNECT with ``client_id`` and ``host``.
 
-    It is a ConnectFailed if the broker stops, or a relay has no broker: that passes. Brokers quote what they
-    refuse, so ``secrets`` are replaced in the quotation.
+    It is a ConnectFailed, which is tried again, if the broker stops or if a relay has no broker. Brokers
+    quote what they refuse, so ``secrets`` are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
     if _STOPPING.search(words) or _NO_BROKER.search(words):
