@@ -43,6 +43,8 @@ _SILENCE_LIMITS = (
 _HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+# Seconds after which a log line says that the server is silent. A judgement, not measured.
+_SILENT = 1.0
 # Errors that may be gone at the next attempt: the broker starts or stops, or it or the line is faulty.
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _FAULTS = re.compile("INTERNAL_ERROR|BAD_RECORD_MAC|UNEXPECTED_MESSAGE|DECODE_ERROR|USER_CANCELLED")
@@ -159,9 +161,13 @@ def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -
             "tlsVerify = false: the certificate of %s is not verified; anybody could pose as it", peer
         )
     try:
-        return context.wrap_socket(sock, server_hostname=host)
+        return _handshaken(
+            context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=host), peer
+        )
     except TimeoutError as error:
-        raise ConnectTimeout(f"{peer} did not finish the TLS handshake within connectTimeout") from error
+        raise ConnectTimeout(
+            f"{peer} did not finish the TLS handshake within connectTimeout; is it a port with TLS?"
+        ) from error
     except ssl.SSLCertVerificationError as error:
         raise TlsRefused(
             f"the certificate of {peer} is not accepted: {error.verify_message}; {_remedy(error, host)}"
@@ -173,6 +179,28 @@ def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -
         raise ConnectFailed(
             f"{peer} broke off the TLS handshake (tlsMinVersion is {least}); is it a port with TLS? {error}"
         ) from error
+
+
+def _handshaken(sock: ssl.SSLSocket, peer: str) -> ssl.SSLSocket:
+    """Do the handshake within the socket's timeout. RabbitMQ answers nothing on a port without TLS."""
+    timeout = sock.gettimeout() or 0.0
+    try:
+        sock.settimeout(min(_SILENT, timeout))
+        try:
+            sock.do_handshake()
+        except TimeoutError:
+            if timeout <= _SILENT:
+                raise
+            log.warning(
+                "%s has not finished the TLS handshake for %g s; is it a port with TLS?", peer, _SILENT
+            )
+            sock.settimeout(timeout - _SILENT)
+            sock.do_handshake()
+    except BaseException:
+        sock.close()
+        raise
+    sock.settimeout(timeout)
+    return sock
 
 
 def is_refusal(error: OSError) -> bool:

@@ -9,6 +9,7 @@ import os
 import socket
 import ssl
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -19,11 +20,12 @@ from support import session as by_hand
 from support.certificates import Authority, Identity
 from support.fronts import tls_front, websocket_front
 from support.options import source_options
-from support.tcp import tcp_server, unused_port
-from support.waiting import PATIENCE
+from support.proxy import FaultProxy, Way
+from support.tcp import says, tcp_server, unused_port
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectFailed, ConnectionLost, TlsRefused
+from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, TlsRefused
 from spark_stomp.transport import open_connection
 from spark_stomp.transport.stream import Stream
 
@@ -318,6 +320,28 @@ class TestSeveralEndpoints:
             url = f"stomp+ssl://127.0.0.1:{strict},stomp+ssl://127.0.0.1:{other}"
             open_connection(source_options(url, tlsCaFile=authority.ca_file).connection)
         assert devbroker.connects == 0
+
+    def test_a_server_that_is_slow_is_asked_about_and_waited_for(
+        self, devbroker: DevBroker, authority: Authority, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with tls_front(devbroker.port, authority.issue().server_context()) as port, FaultProxy(port) as proxy:
+            proxy.hold(Way.TO_CLIENT)
+
+            def release() -> None:
+                wait_until(lambda: "TLS handshake for 1 s; is it a port with TLS?" in caplog.text)
+                proxy.release()
+
+            releasing = threading.Thread(target=release)
+            releasing.start()
+            url = f"stomp+ssl://127.0.0.1:{proxy.port}"
+            open_connection(source_options(url, tlsCaFile=authority.ca_file).connection).close()
+            releasing.join()
+
+    def test_a_server_without_tls_may_say_nothing(self) -> None:
+        with tcp_server(says()) as port, pytest.raises(ConnectTimeout, match="is it a port with TLS"):
+            open_connection(
+                source_options(f"stomp+ssl://127.0.0.1:{port}", connectTimeout="300ms").connection
+            )
 
     def test_a_handshake_that_is_broken_off_is_no_refusal(
         self, devbroker: DevBroker, authority: Authority
