@@ -145,6 +145,16 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
         )
 
 
+def refuse_topics(options: SourceOptions) -> None:
+    """Raise UnsupportedError if a name is a topic on any broker, before a task finds out.
+
+    Of an error while it plans Spark shows a few lines, of one in a task a hundred.
+    """
+    dialect = options.connection.dialect(None)
+    for one in filter(dialect.is_topic, options.destinations):
+        dialect.check_batch_read(one, options.subscribe_headers, allow_loss=options.allow_loss)
+
+
 def batch_read(options: SourceOptions, stream: str | None) -> Iterator[tuple[FrameBatch, Dialect]]:
     """Read ``stream``, or the queues if it is None. How much has come is logged every ten seconds."""
     begun = time.monotonic()

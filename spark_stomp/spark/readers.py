@@ -20,7 +20,7 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime, QueryStatus
-from spark_stomp.source.reads import FrameRanges, RowSettings, batch_read, read_ranges
+from spark_stomp.source.reads import FrameRanges, RowSettings, batch_read, read_ranges, refuse_topics
 from spark_stomp.spark.error_texts import plain_iterator, plainly
 from spark_stomp.spark.versions import ADMISSION_CONTROL
 from spark_stomp.spark.worker_tuning import collect_rarely, expect_input, spare_the_next_task
@@ -159,6 +159,7 @@ class StompBatchReader(DataSourceReader):
     """Reads all queues in one task, so that ``maxMessages`` counts all messages; each stream in its own."""
 
     def __init__(self, options: SourceOptions, projection: Projection) -> None:
+        refuse_topics(options)
         self._options = options
         self._rows = RowSettings.of(options, projection)
 

@@ -275,6 +275,13 @@ class TestSeveralDestinations:
 # --- what is there to be read
 
 
+def test_a_topic_is_refused_while_spark_plans() -> None:
+    given = {"url": "stomp://127.0.0.1:1", "destination": "/topic/a"}
+    with pytest.raises(UnsupportedError, match="/topic/a is a topic"):
+        StompBatchReader(parse_batch_options(given), Projection.of("body"))
+    assert StompBatchReader(parse_batch_options({**given, "allowLoss": "true"}), Projection.of("body"))
+
+
 @pytest.mark.parametrize("broker", ["auto", "generic"])
 @pytest.mark.parametrize("topic", ["/topic/a", "/topic/never-used"])
 def test_a_topic_is_refused_as_in_a_stream(devbroker: DevBroker, broker: str, topic: str) -> None:
