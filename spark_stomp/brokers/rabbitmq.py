@@ -36,6 +36,7 @@ nothing."""
 # 4.3 in November 2026).
 NO_STREAM: Final = f"PRECONDITION_FAILED - invalid arg '{OFFSET}'"
 NO_RIGHT: Final = "ACCESS_REFUSED"
+NO_QUEUE: Final = "NOT_FOUND - no queue"
 
 # RabbitMQ distinguishes upper and lower case in these names. If a queue does not exist, it declares the queue
 # with the arguments that are among these headers (rabbit_stomp_headers.hrl). Newer releases read more of

@@ -28,6 +28,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from spark_stomp.brokers import Dialect, subscription_id
+from spark_stomp.brokers.rabbitmq import BY_NAME, stream_name, stream_refused
 from spark_stomp.commands import FAILED, FINE, UsageError, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.screen import WIDTH, Bar, Screen, add_progress_argument, labelled, said
@@ -45,6 +46,7 @@ from spark_stomp.quoting import line, shown
 from spark_stomp.receiver import begin_of, require_streams
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
 from spark_stomp.transport import Connection, open_connection
+from spark_stomp.transport.queues import QueueMissing, is_stream
 
 Facts = Iterator[tuple[str, str]]
 
@@ -100,7 +102,7 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
         dialect = options.dialect(connection.session.server)
         facts = [*_broker(connection, options, dialect, took), *_treatment(dialect)]
         if source is not None:
-            facts += _destination(dialect, source)
+            facts += _destination(connection, options, dialect, source)
         connection.disconnect()
     return labelled((f"  {label}", said(text)) for label, text in facts)
 
@@ -177,7 +179,9 @@ def _treatment(dialect: Dialect) -> Facts:
         )
 
 
-def _destination(dialect: Dialect, source: SourceOptions) -> Facts:
+def _destination(
+    connection: Connection, options: ConnectionOptions, dialect: Dialect, source: SourceOptions
+) -> Facts:
     """How a streaming read would subscribe. Raises UnsupportedError if the read would be refused."""
     if source.of_streams:
         require_streams(dialect)
@@ -190,6 +194,19 @@ def _destination(dialect: Dialect, source: SourceOptions) -> Facts:
             chosen = choose_subscription(dialect, settings, destination)
             headers = dict(chosen.headers + dialect.subscribe_headers(destination, source.prefetch))
             yield destination, f"{dialect.kind(destination)}, id {chosen.id}"
+            if dialect.is_queue(destination) and dialect.offset_header is not None:
+                yield "  queue", _presence(connection, options, destination)
             yield "  SUBSCRIBE", json.dumps(headers) if headers else "no more headers"
         for risk in risks(dialect, settings):
             yield "  note", risk
+
+
+def _presence(connection: Connection, options: ConnectionOptions, destination: str) -> str:
+    """Whether RabbitMQ has the queue. Raises UnsupportedError if it is a stream."""
+    try:
+        if is_stream(options, BY_NAME + stream_name(destination), connection.peer):
+            raise stream_refused(destination)
+        return "is there"
+    except QueueMissing:
+        declares = "; the query will declare it" if destination.startswith("/queue/") else ""
+        return f"there is none{declares}"

@@ -73,8 +73,8 @@ class ReadReceiver(Receiver):
     def left(self, since: float) -> float | None:
         """How many seconds the read goes on if nothing comes; None once it is complete.
 
-        It ends after ``idle_timeout`` of silence, which begins at the monotonic time ``since`` at the
-        earliest, or at ``max_drain_time``. Any thread may call this.
+        It ends at ``max_drain_time``, or after ``idle_timeout`` of silence. Silence before the monotonic time
+        ``since`` does not count. Any thread may call this.
         """
         if not self._connections.connected:
             return math.inf
@@ -102,8 +102,7 @@ class ReadReceiver(Receiver):
     def _prefetch_headers(self, destination: str) -> HeaderPairs:
         if self._dialect.is_topic(destination):
             return self._dialect.batch_read_headers(destination, self._options.prefetch)
-        # There must be room for what comes after the last message, too: the end mark of a browse, or the one
-        # message too many that is an error.
+        # One more than wanted: the end mark of a browse, or a message too many, which is an error.
         after_last = 0 if self._options.capped and not self._dialect.browses(destination) else 1
         return self._dialect.batch_read_headers(destination, self._options.max_messages + after_last)
 
@@ -115,8 +114,8 @@ class ReadReceiver(Receiver):
     def _take(self, connection: Connection, block: MessageBlock) -> None:
         if self.complete or self._stop_deadline is not None:
             return
-        assert self._streams is not None
-        self._streams.at_messages(block)
+        assert self._queues is not None
+        self._queues.at_messages(block)
         version, destinations = connection.session.version or "1.0", self._settings.destinations
         # A message that names no subscription is of the only one.
         came = [self._destination_of.get(name or b"", destinations[0]) for name in block.subscriptions]

@@ -58,8 +58,8 @@ from spark_stomp.protocol import (
 )
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
+from spark_stomp.receiver.queue_check import QueueCheck
 from spark_stomp.receiver.status import ConnectionStatus, ReceiverStatus
-from spark_stomp.receiver.stream_check import StreamCheck
 from spark_stomp.receiver.subscription import (
     ReceiverSettings,
     acks_refused,
@@ -132,7 +132,7 @@ class Receiver:
         self.refused: MalformedMessageError | None = None
         self._refused_acks = 0
         self._acks_confirmed = False
-        self._streams: StreamCheck | None = None
+        self._queues: QueueCheck | None = None
         self._stop_deadline: float | None = None
         self._thread = threading.Thread(
             target=in_context(self._run), name=f"stomp-receiver-{settings.name}", daemon=True
@@ -290,9 +290,9 @@ class Receiver:
         chosen = {one: self._subscription(one) for one in settings.destinations}
         self._dialect.check_version(session.version or "1.0")
         queues = () if options.of_streams else settings.destinations
-        self._streams = StreamCheck(options.connection, self._dialect, connection, queues)
+        self._queues = QueueCheck(options.connection, self._dialect, connection, queues)
         if not self._connections.connections:
-            self._streams.at_start()
+            self._queues.at_start()
         # STOMP 1.0 has no client-individual: an ACK covers all earlier messages too. That is safe here,
         # because ACKs go out in the order of delivery, and only for what is committed. A redelivered message
         # that is ACKed ahead of its turn would break the order, so under 1.0 every message counts as new.
@@ -460,8 +460,8 @@ class Receiver:
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         """Take the messages of ``block``, which has their handles."""
-        if self._streams is not None:
-            self._streams.at_messages(block)
+        if self._queues is not None:
+            self._queues.at_messages(block)
         if self._dialect.id_separator is not None and self._options.id_header is None:
             # The broker's own ids change with each delivery, so stable ones are made of them.
             block.ids = self._dialect.stable_ids(block.ids, block.times)

@@ -6,8 +6,15 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from spark_stomp.brokers.rabbitmq import NO_RIGHT, NO_STREAM, STREAM_QUESTION
-from spark_stomp.errors import ConnectFailed, LoginRefused, ReceiptTimeout, StompError, TransportError
+from spark_stomp.brokers.rabbitmq import NO_QUEUE, NO_RIGHT, NO_STREAM, STREAM_QUESTION
+from spark_stomp.errors import (
+    ConnectFailed,
+    DestinationRefused,
+    LoginRefused,
+    ReceiptTimeout,
+    StompError,
+    TransportError,
+)
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import ErrorReceived, ReceiptReceived
 from spark_stomp.transport.connect import at_peer, open_connection
@@ -17,6 +24,10 @@ from spark_stomp.transport.connection import Connection
 _FAREWELL: Final = 1.0
 
 
+class QueueMissing(DestinationRefused):
+    """There is no queue of this name."""
+
+
 def is_stream(options: ConnectionOptions, destination: str, peer: str) -> bool | None:
     """Whether ``destination``, a ``/amq/queue/NAME`` of the broker at ``peer``, is a stream.
 
@@ -24,7 +35,7 @@ def is_stream(options: ConnectionOptions, destination: str, peer: str) -> bool |
     is no stream, and delivers nothing of it. None if this login is not told, because it may not read from the
     queue, or may have no second connection.
 
-    Raises DestinationRefused if there is no such queue, ConnectFailed if RabbitMQ does not answer, and
+    Raises QueueMissing if there is no such queue, ConnectFailed if RabbitMQ does not answer, and
     BrokerError if it answers anything else, as while it starts.
     """
     try:
@@ -48,7 +59,8 @@ def _ask(connection: Connection, destination: str, timeout: float) -> bool | Non
         return False
     if answer.detail.startswith(NO_RIGHT):
         return None
-    raise connection.error_of(answer, f"SUBSCRIBE to {destination}")
+    error = connection.error_of(answer, f"SUBSCRIBE to {destination}")
+    raise QueueMissing(error.message) if answer.detail.startswith(NO_QUEUE) else error
 
 
 def _answer(connection: Connection, destination: str, timeout: float) -> ErrorReceived | None:

@@ -162,8 +162,8 @@ _TEXT = """
 7.8 source.reads:RowSettings.of | without and MALFORMED not in projection.columns -> False
     integration/source/test_malformed_rows.py::TestTheColumnIsRequired::test_by_the_options_that_fill_it
 7.9 receiver.receiver:Receiver._take_new |
-    self._streams.at_messages(block) -> pass
-    integration/receiver/test_hostile_messages.py::TestStreams::test_are_refused_at_their_first_message
+    self._queues.at_messages(block) -> pass
+    integration/receiver/test_hostile_messages.py::TestStreams::test_a_queue_that_is_replaced_by_a_stream
 # J. With a journal
 J.1 journal.store:FolderStore._put | sync(descriptor) ->
     unit/journal/test_store.py::TestSync::test_frames_are_synced_before_they_have_positions

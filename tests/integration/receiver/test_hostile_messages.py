@@ -176,7 +176,7 @@ class FrameByFrame(socket.socket):
 class TestStreams:
     @pytest.mark.rule("7.9")
     @pytest.mark.parametrize("allow_loss", ["true", "false"])
-    def test_are_refused_at_their_first_message(self, allow_loss: str) -> None:
+    def test_are_refused(self, allow_loss: str) -> None:
         rabbit = RabbitMQ("a")
         refused = failure(rabbit, allowLoss=allow_loss)
         assert isinstance(refused, UnsupportedError)
@@ -192,14 +192,29 @@ class TestStreams:
     @pytest.mark.rule("7.9")
     @pytest.mark.parametrize("kind", ["classic", "quorum"])
     def test_queues_are_not(self, kind: str) -> None:
+        """They are asked for before SUBSCRIBE, and because of the header of their first message."""
         rabbit = RabbitMQ(kind=kind)
         assert failure(rabbit) is None
-        assert rabbit.questions == ["a"]
+        assert rabbit.questions == ["a", "a"]
+
+    def test_a_queue_that_is_not_there_is_said_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        rabbit = RabbitMQ("nobody", silent="NOT_FOUND - no queue 'a' in vhost '/'")
+        assert failure(rabbit) is None
+        (told,) = [one for one in caplog.messages if "has no queue" in one]
+        assert "RabbitMQ has no queue a: the subscription declares it, and it is empty" in told
+
+    def test_at_most_twenty_are_asked_for(self) -> None:
+        rabbit = RabbitMQ("nobody")
+        names = [f"/queue/q{number}" for number in range(25)]
+        with tcp_server(rabbit.broker.serve, together=True) as port:
+            url = f"stomp://127.0.0.1:{port}"
+            with running(source_options(url, json.dumps(names), connections=1)) as receiver:
+                wait_until(lambda: receiver.status().received == 75, what="the messages")
+        assert rabbit.questions == [f"q{number}" for number in range(20)]
 
     @pytest.mark.rule("7.9")
     @pytest.mark.parametrize("prefix", ["/queue/", "/amq/queue/"])
     def test_of_several_the_right_one_is_named(self, prefix: str) -> None:
-        """One is declared on SUBSCRIBE and found by its messages, the other is asked for at the start."""
         names = [f"{prefix}{one}" for one in "abc"]
         rabbit = RabbitMQ("b")
         with tcp_server(rabbit.broker.serve, together=True) as port:
@@ -209,7 +224,7 @@ class TestStreams:
                 refused = receiver.status().failure
         assert isinstance(refused, UnsupportedError)
         assert f"{names[1]} is a stream" in refused.message
-        assert rabbit.questions == (["b"] if prefix == "/queue/" else ["a", "b"])
+        assert rabbit.questions == ["a", "b"]
 
     @pytest.mark.rule("7.9")
     def test_a_queue_that_is_replaced_by_a_stream(self) -> None:

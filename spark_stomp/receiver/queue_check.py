@@ -1,24 +1,36 @@
-"""Refuses streams of RabbitMQ that are read as queues: what is published while nobody reads would be lost.
+"""Asks RabbitMQ what the queues are that a query is about to read.
 
-Every message of a stream has the header ``x-stream-offset``, but a producer may set this header too. So it
-only says that RabbitMQ has to be asked.
+A stream that is read as a queue is refused: what is published while nobody reads would be lost. Every message
+of a stream has the header ``x-stream-offset``, but a producer may set this header too. So it only says that
+RabbitMQ has to be asked.
+
+A SUBSCRIBE to ``/queue/NAME`` declares the queue. So a name with a typing error would be read for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from spark_stomp.brokers import Dialect, subscription_id
 from spark_stomp.brokers.rabbitmq import BY_NAME, stream_name, stream_refused
-from spark_stomp.errors import ConnectFailed
+from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
+from spark_stomp.logs import get_log
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.stream_log import has_offset
 from spark_stomp.transport import Connection
-from spark_stomp.transport.queues import is_stream
+from spark_stomp.transport.queues import QueueMissing, is_stream
+
+log = get_log(__name__)
 
 
-class StreamCheck:
+# Most queues that are asked for before SUBSCRIBE declares them, because each question is a connection. A
+# judgement, not measured.
+_MOST_ASKED: Final = 20
+
+
+class QueueCheck:
     """Checks the queues among the ``destinations`` of one ``connection``. Its methods raise
 
     - UnsupportedError: one is a stream.
@@ -40,13 +52,33 @@ class StreamCheck:
         self._unseen = {subscription_id(one).encode(): one for one in queues}
 
     def at_start(self) -> None:
-        """Check those that SUBSCRIBE does not declare, because a stream may send nothing for long."""
+        """Check them before SUBSCRIBE, because a stream may send nothing for long.
+
+        Warn of queues that SUBSCRIBE will declare.
+        """
+        declared = [one for one in self._unseen.values() if one.startswith("/queue/")]
         for destination in self._unseen.values():
+            # Many are asked for one after the other. This connection must not seem dead meanwhile.
+            self._connection.beat()
+            # Without an answer the first message is soon enough.
             if destination.startswith(BY_NAME):
-                # Many are asked for one after the other. This connection must not seem dead meanwhile.
-                self._connection.beat()
-                # Without an answer the first message is soon enough.
                 self._is_queue(destination)
+            elif destination in declared[:_MOST_ASKED]:
+                self._warn_if_missing(destination)
+
+    def _warn_if_missing(self, destination: str) -> None:
+        try:
+            self._is_queue(destination)
+        except QueueMissing:
+            log.warning(
+                "RabbitMQ has no queue %s: the subscription declares it, and it is empty. Check the name if "
+                "you did not expect that",
+                destination.removeprefix("/queue/"),
+            )
+        except UnsupportedError:
+            raise
+        except StompError as error:
+            log.info("it is not known whether RabbitMQ had %s before: %s", destination, error)
 
     def at_messages(self, block: MessageBlock) -> None:
         """Check the first message of each subscription, before it is taken.
