@@ -108,9 +108,9 @@ _TEXT = """
     unit/source/test_planning.py::TestSharesOf::test_a_message_larger_than_the_limit_is_taken_alone
 5.5 source.planning:Situation.silence | one.acks_pending or not one.subscribed or one.paused_since is not None
     -> not one.subscribed or one.paused_since is not None
-    unit/source/test_waiting.py::test_unconfirmed_acks_are_no_silence_since_the_window_may_be_full_until_then
+    unit/source/test_decisions.py::test_unconfirmed_acks_are_no_silence_since_the_window_may_be_full_until_then
 5.6 source.planning:decide | mode is Mode.DRAIN and situation.now >= situation.drain_until -> False
-    unit/source/test_waiting.py::TestDrain::test_ends_at_max_drain_time_even_with_messages
+    unit/source/test_decisions.py::TestDrain::test_ends_at_max_drain_time_even_with_messages
 5.7 receiver.pause:BoundedReader.poll | self._deliveries.room() <= 0 -> False
     integration/receiver/test_pause.py::test_beyond_the_bound_the_socket_is_left_unread
 5.8 spark.readers:StompStreamReader.latestOffset | first and runtime.drains_first -> False
@@ -119,7 +119,7 @@ _TEXT = """
     integration/source/test_drain.py::TestOneBatch::test_that_leaves_more_on_the_broker_says_how_to_get_it
 5.10 source.planning:LastBatch.next_waits_until | min((self.done - self.cut) * REFILL_PART, REFILL_MAX)
     -> (self.done - self.cut) * REFILL_PART
-    unit/source/test_waiting.py::TestRefill::test_and_no_longer_than_a_moment
+    unit/source/test_decisions.py::TestRefill::test_and_no_longer_than_a_moment
 5.13 receiver.pause:BoundedReader._rest | self._unread += connection.rested - before -> pass
     integration/receiver/test_pause.py::test_a_receipt_behind_messages_that_wait_is_not_missing
 5.14 receiver.deliveries:Deliveries.room | self._shed() -> pass
@@ -234,7 +234,7 @@ R.4 source.query:QueryRuntime.latest_offset | return begin -> return start
 R.5 source.backlog:StreamBacklog._available | min(received, end) -> received
     unit/source/test_stream_backlog.py::TestTheEndOfARun::test_is_that_of_the_streams_when_it_began
 R.5 source.planning:_batch_is_complete | mode is Mode.ONCE and situation.complete is not None -> False
-    unit/source/test_waiting.py::TestAKnownEnd::test_only_silence_ends_the_wait_of_a_batch_that_may_be_the_only_one
+    unit/source/test_decisions.py::TestAKnownEnd::test_only_silence_ends_the_wait_of_a_batch_that_may_be_the_only_one
 R.6 receiver.stream_receiver:StreamCursor._check_gap | earliest > expected -> False
     unit/receiver/test_stream_cursor.py::TestAGap::test_whose_messages_are_gone_fails_the_query_and_is_named
 R.6 receiver.stream_receiver:StreamReceiver._conclude |

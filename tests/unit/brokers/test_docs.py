@@ -54,7 +54,9 @@ class TestTheTable:
 
     def test_durable_subscriptions(self, dialect: Dialect) -> None:
         durable = dialect.durable_topics
-        assert durable is not None
+        if durable is None:
+            assert cell(dialect, "durable subscription") == "not known"
+            return
         assert ("clientId" in cell(dialect, "durable subscription")) == durable.needs_client_id
         assert ("durable subscriptions" in cell(dialect, "what connections can share")) == durable.shared
 
