@@ -232,7 +232,7 @@ def save_plot(path: Path, rows: int, samples: Sequence[Sample]) -> None:
     axes.set(title="Flights in the queue of the broker", xlabel="seconds", ylabel="messages")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.margins(0)
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 

@@ -76,7 +76,7 @@ def test_it_carries_types_and_licence(wheel: Path) -> None:
 
 def test_the_base_package_needs_no_spark(python: Path) -> None:
     parts = ", ".join(
-        f"spark_stomp.{part}" for part in ("devbroker", "source.query", "sink.commit", "commands.main")
+        f"spark_stomp.{part}" for part in ("devbroker", "source.query", "sink.write", "commands.main")
     )
     code = f"import sys; sys.modules['pyspark'] = None; import {parts}; print('ok')"
     assert run(python, "-c", code) == "ok\n"

@@ -29,6 +29,9 @@ log = get_log(__name__)
 _VERSIONS = ("1.2", "1.1", "1.0", "lenient")
 # Messages that publish_many adds before clients are served again. A judgement, not measured.
 _PUBLISH_CHUNK = 500
+# Rounds of the loop at the end: a connection that was just accepted gets its link after two, and a transport
+# that was aborted closes its socket in the next one.
+_LAST_ROUNDS = 5
 # Seconds between two checks of wait_until if nothing happens at the broker. A judgement, not measured.
 _POLL_SECONDS = 0.05
 # Seconds for a client to read its ERROR or last RECEIPT, and to close. A judgement, not measured.
@@ -231,12 +234,12 @@ class DevBroker:
         server = await self._loop.create_server(self._accept, sock=listener)
         await self._stopped.wait()
         server.close()
-        with self._changed:
-            for link in self._links:
-                link.peer.drop()
-                link.transport.abort()
-        # The sockets close in the next round of the loop.
-        await asyncio.sleep(0)
+        for _ in range(_LAST_ROUNDS):
+            with self._changed:
+                for link in self._links:
+                    link.peer.drop()
+                    link.transport.abort()
+            await asyncio.sleep(0)
 
     def _accept(self) -> _Link:
         self._sessions += 1
