@@ -277,7 +277,7 @@ def end_within(indexes: Iterable[tuple[FrameIndex[T], int]], low: int, high: int
     """The largest end up to ``high`` for which the frames [low, end) have at most ``max_bytes``.
 
     It is at least ``low``. ``indexes`` hold the frames of [low, high), in order; each comes with its end, the
-    number after its last frame. The index does not know its end if its last frame was removed.
+    number after its last frame. An index does not know its end if its last frame was removed.
     """
     best = low
     for index, end in indexes:

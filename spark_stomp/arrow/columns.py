@@ -1,9 +1,9 @@
 """Makes columns of headers and bodies: times, flags, maps, lists, text. Reads Arrow strings as numpy arrays.
 
 An Arrow string array is a buffer of bytes and n + 1 rising offsets into it. So scattered pieces of text can
-be selected without copying: with the offsets ``start0, stop0, start1, stop1, ...`` every other element is a
-wanted piece, and the others are the gaps. One ``take`` then copies the wanted pieces side by side, at about
-10 ns each (November 2026). A loop in Python, or indexing by numpy, is many times slower.
+be selected without copying: with the offsets ``start0, stop0, start1, stop1, ...`` the even elements are
+the wanted pieces, and the odd ones the gaps. One ``take`` then copies the wanted pieces side by side, at
+about 10 ns each (November 2026). A loop in Python, or indexing by numpy, is many times slower.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 ::
 
     dialect       the facts that a broker has, and the headers and refusals that follow from them
-    destinations  what a name says, and subscriptions
+    destinations  what the name of a destination says, and subscriptions
     outgoing      how a broker treats a SEND
     rabbitmq, activemq, artemis, devbroker
                   their facts
-    known         all of these, and brokers that are none of them: :func:`dialect_for` chooses one
+    known         all of these, and one for unknown brokers: :func:`dialect_for` chooses
 """
 
 from spark_stomp.brokers.destinations import Subscription, subscription_id

@@ -29,7 +29,7 @@ _ASSUMED_FRAME_BYTES = 8192
 # Artemis reads its consumer window as a signed 32-bit number.
 _MAX_WINDOW = (1 << 31) - 1
 _NO_WINDOW = "-1"
-# How Artemis says what a destination is.
+# How Artemis names the kinds of destinations.
 _ROUTING: dict[DestinationType, str] = {"queue": "ANYCAST", "topic": "MULTICAST"}
 
 

@@ -134,8 +134,8 @@ _IN_HEADERS = frozenset(
         "x-queue-type",
     }
 )
-# Characters of a text that are searched. Its longest has some 1,000: names have up to 255 bytes. A judgement;
-# 10,000 that were made for it kept a core busy for 7 s (November 2026).
+# Characters of an ERROR that are searched. RabbitMQ's longest has some 1,000: names have up to 255 bytes. A
+# judgement; a hostile text of 10,000 kept a core busy for 7 s (November 2026).
 _SEARCHED = 2_000
 # RabbitMQ compares the arguments one after the other, and names the first one that differs.
 _DIFFERS = re.compile(
@@ -230,14 +230,14 @@ RABBITMQ = Dialect(
     server_prefix="rabbitmq",
     prefetch_header="prefetch-count",
     offset_header=OFFSET,
-    # All that is not ASCII, "%", and "/" within a name. A SEND unquotes only the "/".
+    # Quoted are "%", "/" within a name, and all that is not ASCII. A SEND unquotes only the "/".
     quoted_names=True,
     lasting=LASTING,
     timestamp_unit="s",
     selectors=False,
     naming=Naming(("/queue/", "/amq/queue/"), ("/topic/", "/temp-topic/", "/exchange/")),
-    # Destination and id name the queue of the subscription. Without auto-delete:false it would end with
-    # its connection, and so would that of /exchange/ from 4.0 on without exclusive:false.
+    # The queue of a subscription is named after its destination and id. Without auto-delete:false it would
+    # end with its connection. From 4.0 on a queue for /exchange/ also needs exclusive:false.
     durable_topics=DurableTopics(
         headers=(("durable", "true"), ("auto-delete", "false"), ("exclusive", "false")),
         shared=True,

@@ -8,7 +8,7 @@
     send          sends one message for each line, and waits until each is confirmed
     peek          shows the oldest messages of a queue, without consuming them
     tail          shows the newest messages of a stream, and what comes to it or to a topic
-    messages      how both show messages
+    messages      how peek and tail show messages
     unsubscribe   ends the durable subscriptions that a query has left
     status        shows the status of queries as tables
     devbroker     runs the dev broker

@@ -72,6 +72,6 @@ def _allowed(dialect: Dialect, options: SourceOptions, *, yes: bool) -> SourceOp
             )
     if dialect.offset_header is None:
         return options
-    # RabbitMQ would declare /queue/NAME if it is missing, and refuse it if it has other arguments.
+    # For /queue/NAME RabbitMQ would declare a missing queue, and refuse one that has other arguments.
     named = (BY_NAME + stream_name(one) if one.startswith("/queue/") else one for one in options.destinations)
     return replace(options, destinations=tuple(named))

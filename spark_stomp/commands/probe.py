@@ -108,7 +108,7 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
 
 
 def _tried(trial: Trial, *, markdown: bool) -> tuple[list[RenderableType], bool]:
-    """What a trial shows, and whether no message is lost with this broker."""
+    """The output of a trial, and whether reading and writing are at least once with this broker."""
     found = findings(trial)
     table = Table("check", "holds", "what was seen", box=MARKDOWN if markdown else SIMPLE_HEAD)
     words = {True: ("yes", "green"), False: ("no", "red"), None: ("not seen", "yellow")}

@@ -64,7 +64,7 @@ class Screen(Console):
         self.file.write(_SPACES_AT_END.sub("", drawn.get()))
 
     def whole(self, *texts: Text) -> None:
-        """Print texts, one below the other, without a line end that is not theirs."""
+        """Print texts one below the other, without breaking their lines."""
         self.print(*texts, sep="\n", soft_wrap=True)
 
 
@@ -118,5 +118,5 @@ def json_line(value: object) -> str:
 
 
 def json_text(value: object) -> Text:
-    """The same for a terminal, whole: what is written past a live bar is cut into lines."""
+    """As :func:`json_line`, but a text for :meth:`Screen.whole`."""
     return Text(json_line(value))

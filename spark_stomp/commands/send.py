@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = arguments.files
     _check(files)
     bodies = _whole(files) if arguments.whole else _lines(files)
-    # Not while somebody types the messages.
+    # No bar while somebody types the messages.
     shown = not (arguments.quiet or arguments.no_progress or ("-" in files and sys.stdin.isatty()))
     with Sender(options, afterwards="none of them is sent again") as sender:
         try:

@@ -108,7 +108,7 @@ class Trial:
             if len(first) > 1:
                 self.acked = first[1][0]
                 self._ack(connection, first[1:2])
-        # Left without DISCONNECT: that is the cut.
+        # The connection was closed without DISCONNECT: that is the cut.
         return first
 
     def _drained(self, least: int) -> list[Delivery]:
@@ -184,7 +184,7 @@ class Trial:
             self.receipts[command] = before or f"none came within {PATIENCE:g} s"
 
     def _gather(self, connection: Connection, least: int) -> None:
-        """Read until nothing has come for a second, but wait for ``least`` messages for PATIENCE."""
+        """Read until nothing came for a second, or for PATIENCE if ``least`` messages have not come yet."""
         heard = time.monotonic()
         end = heard + 2 * PATIENCE  # also if the broker never falls silent
         while True:

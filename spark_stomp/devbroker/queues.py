@@ -141,9 +141,9 @@ class Outlet(Protocol):
 class QueueView:
     """The figures of a queue at one moment.
 
-    ``depth`` counts all its messages, ``unacked`` those of them that are delivered and un-acked. The others
-    count from the start: ``delivered`` counts deliveries, ``redelivered`` those that are not a message's
-    first, ``expired`` the messages that were dropped when their turn came, because they had expired.
+    ``depth`` counts the messages in it, ``unacked`` those of them that are delivered and un-acked. The other
+    figures count from the start: ``delivered`` all deliveries, ``redelivered`` those that are not a message's
+    first, ``expired`` the messages that were dropped because they had expired when their turn came.
     """
 
     depth: int

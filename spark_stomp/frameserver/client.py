@@ -187,7 +187,7 @@ class RangeTicket:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> RangeTicket:
-        """The inverse of :meth:`to_bytes`. Raises ValueError for any other bytes, however many."""
+        """The inverse of :meth:`to_bytes`. Raises ValueError for any other bytes."""
         match = _TICKET.fullmatch(raw)
         if match is None:
             raise ValueError("not the id of a log and two numbers")

@@ -230,7 +230,7 @@ def _outward_addresses() -> Iterator[str]:
 
 
 def _reachable(address: str) -> bool:
-    """Whether other machines may reach this address: not loopback, and not of one link only."""
+    """Whether other machines may reach this address: neither loopback nor link-local."""
     parsed = ip_address(address)
     return not (parsed.is_loopback or parsed.is_link_local)
 

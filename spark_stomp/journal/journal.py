@@ -32,9 +32,9 @@ log = get_log(__name__)
 _LARGEST_OBJECT: Final = 8 << 20
 _SMALLEST_OBJECT: Final = 64 << 10
 _OBJECTS: Final = 8
-# If more messages wait for Spark, and it has committed none for so many seconds, frames are gathered longer:
-# nobody waits for them, and there would be many files. With more messages alone as the reason, ActiveMQ gave
-# 0.84 of the rate of files that were appended to; with both, 0.93 (November 2026).
+# If more than _MANY messages wait for Spark's commit, and none came for _PATIENCE seconds, the writer lingers
+# for _LONG_GATHER: nobody waits for the frames, and there would be many files. With the first condition alone
+# ActiveMQ gave 0.84 of the rate of files that were appended to; with both, 0.93 (November 2026).
 _MANY: Final = 1_000
 _PATIENCE: Final = 5.0
 _LONG_GATHER: Final = 0.2

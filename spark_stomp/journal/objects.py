@@ -206,7 +206,7 @@ class DedupLog:
         self._put(keys, writer)
         self._keys.extend(keys)
         if len(self._names) > _MOST_OBJECTS:
-            # Without room this is done later.
+            # If there is no room, a later append does this.
             with suppress(NoRoom):
                 self._merge(writer)
 

@@ -182,7 +182,7 @@ class FolderStore:
         except OSError as error:
             if not is_cut_off or not lacks_room(error):
                 raise
-            # No listing counts it, and others need its room.
+            # No listing counts the cut-off file, and others need its room.
             target.unlink(missing_ok=True)
             raise unwritable(str(self._root), error, NoRoom) from error
         _sync_folder(target.parent)
@@ -236,7 +236,7 @@ class Objects:
 
     @property
     def lacks_room(self) -> bool:
-        """Whether the last put found no room, also one of an earlier writer."""
+        """Whether the last put found no room. It may be that of an earlier writer."""
         return self._store.lacks_room
 
     def prepare(self, folders: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""The addresses of a broker: the option ``url``, one address or a comma list for failover."""
+"""The addresses of a broker: the option ``url``, one address, or several with commas for failover."""
 
 from __future__ import annotations
 

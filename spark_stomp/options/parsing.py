@@ -74,7 +74,7 @@ def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
     if "prefetch" not in texts.given:
         parsed = replace(parsed, prefetch=_default_prefetch(parsed))
     if "connections" not in texts.given:
-        # With some brokers only one connection at a time may have a client id.
+        # Some brokers allow only one connection at a time with the same client id.
         most = MOST_CONNECTIONS if parsed.connection.client_id is None else 1
         parsed = replace(parsed, connections=min(max(1, len(parsed.destinations)), most))
     return _checked(texts, parsed)

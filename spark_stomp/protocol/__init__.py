@@ -4,7 +4,7 @@
 ``encoder``    frames to bytes; a client's frames           ``session``    states, events, base of both halves
 ``decoder``    bytes to frames, one by one, exactly         ``client``, ``server``  the two halves
 ``scanner``    bytes to blocks of raw MESSAGE frames, or to receipts
-``layouts``    finds frames by recurring headers
+``layouts``    finds frames of known layouts
 ``raw``        headers of raw frames; malformed messages
 """
 

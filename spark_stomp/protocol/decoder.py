@@ -85,9 +85,8 @@ class ReceiveBuffer:
         for have arrived.
 
         Args:
-            wanted: how many unread bytes the reader waits for; 0 if it does not know. Further bytes stay for
-                the next call, unless there are as many again. So ``data`` usually ends where the reader
-                wants.
+            wanted: how many unread bytes the reader waits for; 0 if it does not know. Bytes beyond these stay
+                for the next call if they are fewer. So ``data`` usually ends where the reader wants.
         """
         pieces = self._pieces
         if not pieces:

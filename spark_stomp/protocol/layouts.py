@@ -255,7 +255,7 @@ def sweep(layout: Layout, data: bytes, start: int, stop: int, numbers: Numbers) 
 
 
 class Numbers(dict[bytes, int]):
-    """A bounded cache: content-length as on the wire -> bytes of the body with its NUL."""
+    """A bounded cache: content-length as on the wire -> size of the body with its NUL, in bytes."""
 
     def __missing__(self, digits: bytes) -> int:
         if len(self) >= MOST_NUMBERS:

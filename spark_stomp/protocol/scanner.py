@@ -304,7 +304,7 @@ class FrameScanner(FrameReader):
         self._scan_head()
 
     def _scan_head(self) -> None:
-        """Read the next head if it is valid and of a known layout, but its body is not complete.
+        """Read the head of a frame whose body is not complete, if the head is valid and of a known layout.
 
         Without this, the head would be searched again after each read of the socket.
         """
@@ -351,7 +351,7 @@ class FrameScanner(FrameReader):
         return True
 
     def _count_valid(self, heads: Sequence[bytes]) -> int:
-        """How many heads precede the first that is not valid. They are checked together first."""
+        """How many heads precede the first that is not valid. All are checked together first."""
         longest, together = self._limits.max_header_line, b"".join(heads)
         if self._is_valid(together) and (len(together) <= longest or max(map(len, heads)) <= longest):
             return len(heads)

@@ -185,7 +185,7 @@ class ServerConnection(Session[ServerEvent]):
         return frame
 
     def _answerable(self, receipt: str | None) -> bool:
-        """Whether a RECEIPT can have this id. All versions can read a CR in it, only 1.2 can write one."""
+        """Whether a RECEIPT can have this id. Only STOMP 1.2 can escape a CR in it."""
         return receipt is None or self._chosen == "1.2" or "\r" not in receipt
 
     def _read_connect(self, frame: Frame) -> ServerEvent:

@@ -1,7 +1,7 @@
-"""The receivers of a query: each is a connection with its subscriptions, takes messages and sends their ACKs.
+"""Receivers: each has one connection at a time with its subscriptions, takes messages and sends their ACKs.
 
-To read the code, begin with receiver.py, the thread and its connection, and deliveries.py, the rules for each
-message. What was received and has no number yet is in blocks.py, what has one in log.py.
+Begin with receiver.py (the thread and its connection) and deliveries.py (the rules for each message). The
+inbox, for messages without numbers, is in blocks.py; the log, for those with numbers, is in log.py.
 """
 
 from spark_stomp.receiver.blocks import Block

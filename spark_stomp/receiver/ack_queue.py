@@ -134,7 +134,7 @@ class AckQueue:
         self._delivered += count
         self._new_delivered += count
         self.unacked_bytes += size
-        # If a read brings one message, an entry for each read would cost more than the handles.
+        # An entry for each read that brings one message would cost more than the handles.
         since = at
         if self._arrivals and at - self._arrivals[-1][1] < _ARRIVAL_STEP:
             since = self._arrivals.pop()[1]

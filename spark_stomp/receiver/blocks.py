@@ -120,7 +120,7 @@ class Block:
             self.made = frame_keys(batch, self.ids)
 
     def find(self, names: Collection[bytes]) -> Iterator[tuple[MessageKey, Place]]:
-        """The keys of the frames with these stable ids, and where each is."""
+        """The key and the place of each frame that has one of these stable ids."""
         at = [index for index, name in enumerate(self.ids or ()) if name in names]
         begin = 0
         for index in range(1, len(at) + 1):

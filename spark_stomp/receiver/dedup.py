@@ -63,7 +63,7 @@ class DedupIndex:
         return len(self._held)
 
     def add_new(self, ids: Ids, block: Block) -> bool:
-        """Note the ids of new frames, which ``block`` has.
+        """Note the ids of the new frames of ``block``.
 
         Returns False, and notes nothing, if an id is missing, empty, known or repeated. Then the caller has
         to compare message keys.

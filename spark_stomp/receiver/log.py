@@ -131,7 +131,7 @@ class Log:
         return None if oldest is None else oldest.first
 
     def bytes_between(self, low: int, high: int) -> int:
-        """How many bytes the frames [low, high) had on the wire; those that are not held count nothing."""
+        """How many bytes the frames [low, high) had on the wire; those that are not held count as 0."""
         with self._lock:
             return bytes_between([self._blocks], low, high)
 
@@ -140,7 +140,7 @@ class Log:
         with self._lock:
             return end_within([(self._blocks, high)], low, high, max_bytes)
 
-    # --- blocks may be ACKed, and go
+    # --- permit ACKs, and remove blocks
 
     def commit(self, upto: int) -> bool:
         """Spark has committed everything below ``upto``. False if that was known already."""

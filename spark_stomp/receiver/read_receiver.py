@@ -92,7 +92,7 @@ class ReadReceiver(Receiver):
         selector = () if options.selector is None else (("selector", options.selector),)
         headers = selector + options.subscribe_headers
         dialect.check_batch_read(destination, headers, allow_loss=options.allow_loss)
-        # A topic takes nothing back, and if it waited for ACKs, its window would fill.
+        # A topic takes nothing back. In another mode its window would fill, because nothing is ACKed.
         ack = "auto" if dialect.is_topic(destination) else ""
         return Subscription(subscription_id(destination), headers, ack)
 

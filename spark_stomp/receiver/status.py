@@ -82,7 +82,7 @@ class ReceiverStatus:
         name: the name of the receiver: what it reads, and its number.
         subscribed: whether it has a connection with a subscription; False while it reconnects.
         pending: how many messages wait in its inbox.
-        received: how many messages gave or will give a row. It goes back when messages are discarded.
+        received: how many messages gave or will give a row. It falls when messages are discarded.
         committed: how many of these may be ACKed.
         acked: how many of these need nothing more: their ACK is confirmed, or their connection is gone.
         last_active: when the latest frame came, or when something happened that may bring frames: the
@@ -99,8 +99,8 @@ class ReceiverStatus:
         refused: the error of a malformed message, if this connection brought one. Then the receiver takes no
             more messages from this connection, and the query fails once everything that was received before
             is committed (contract 7.6).
-        window: how many messages of one destination may be un-acked. With as many in all, the window counts
-            as full: whether the broker sends more then depends on how many destinations have messages.
+        window: how many messages of one destination may be un-acked. If that many are un-acked in all, the
+            window counts as full, although the broker may send more if several destinations have messages.
         window_bytes: how many bytes of one destination may be un-acked.
         destinations: what the receiver reads.
     """

@@ -45,7 +45,7 @@ from spark_stomp.transport.connect import at_peer
 
 _LINE: Final = re.compile(rb"\nx-stream-offset:(\d{1,18})\r?\n")
 
-# Seconds. The last chunk of a stream has come if nothing more came for this long. A judgement, not measured.
+# Seconds of silence after which the last chunk of a stream has come. A judgement, not measured.
 _QUIET = 1.0
 # Seconds after which a stream that sends nothing counts as empty. A judgement, not measured.
 _EMPTY = 2.0
@@ -89,7 +89,7 @@ def offsets_in(block: MessageBlock, peer: str) -> Iterator[tuple[int, int, int]]
 
 
 def _headers(frame: bytes) -> bytes:
-    """The header area, with the LF of its last line; the whole frame if it has no end."""
+    """The header area, with the LF of its last line; the whole frame if that area has no end."""
     frame = frame.lstrip(b"\r\n")  # heart-beats may precede it
     ends = [at for at in (frame.find(b"\n\n"), frame.find(b"\n\r\n")) if at >= 0]
     return frame[: min(ends) + 1] if ends else frame
@@ -183,7 +183,7 @@ def _looking(
         connection.await_receipts({receipt: f"SUBSCRIBE to {stream}"}, timeout, look.take)
         yield look
         with suppress(StompError):
-            # The answer is there. Many large messages may come before the receipt.
+            # The look is done. Many large messages may come before the receipt of DISCONNECT.
             connection.disconnect(_QUIET)
 
 

@@ -340,7 +340,7 @@ class StreamReceiver(Receiver):
         connection.beat()
         one = cursor.destination
         if self._stream.awaits_planned:
-            # Whatever has become of the messages, without any there is no planned batch.
+            # If no message comes within connectTimeout, the planned batch is gone: the stream ends at 0.
             patience = self._options.connection.connect_timeout
             return stream_ends(self._options, [one], connection.peer, patience).get(one, 0)
         return stream_ends(self._options, [one], connection.peer).get(one)

@@ -125,7 +125,7 @@ class Backlog:
         return True
 
     def missing(self, wanted: Range) -> None:
-        """``wanted`` was planned, and its log is not here. Raises a StompError if nothing brings it again."""
+        """The log of the planned range ``wanted`` is not here. Raises or logs what is lost with it."""
         if wanted.name.startswith(STREAM):
             self._raise_or_log(
                 StreamTruncated(

@@ -136,6 +136,6 @@ class Checkpoint:
 
 
 def _mentions(content: str, offset: str) -> bool:
-    # The log has the offset as a line, or as a string inside JSON. The whole offset is searched for. It
-    # contains random ids, so nothing else can match.
+    # The log has the offset as a line, or as a string inside JSON. The offset contains random ids, so nothing
+    # else can match.
     return offset in content or json.dumps(offset)[1:-1] in content

@@ -41,7 +41,7 @@ _FLUSH_ACKS = 100_000
 class JournalWriter:
     """Writes the frames of ``receivers`` into ``journal``, in its own thread.
 
-    - ``messages``: the log of ``journal``, also those that earlier runs left there.
+    - ``messages``: the log of ``journal``, with the messages that earlier runs left there.
     - ``max_bytes``: the bound of the journal's size.
     - ``ack_when_durable``: ACK a message as soon as it is durable (``ackAfter=journal``).
     - ``changed``: called whenever more frames are durable, and when the thread ends.

@@ -35,7 +35,7 @@ JOURNAL = "journal"
 STREAM = "stream:"
 """Before the name of a stream: the name of its log."""
 
-# 1 had numbers for each receiver.
+# Version 1 had numbers for each receiver.
 _VERSION = 2
 
 

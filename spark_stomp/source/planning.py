@@ -11,9 +11,10 @@ Plan. :func:`decide` says whether to cut a batch, to wait, or to answer that not
 :func:`shares_of` says how many messages the batch takes of each receiver or log. Both are pure: snapshots,
 limits and the time go in, a decision comes out. What they decide depends on the :class:`Mode`:
 
-- STREAMING: a batch takes at most half of the window, so that the other half arrives while Spark works. Then
+- STREAMING: a batch takes about half of the window, so that the other half arrives while Spark works. Then
   the next batch waits until as many messages have come as the largest of the last four batches had, or for
-  the first one if that was at most 1,000. It waits half as long as that batch took, and 0.5 s, at most.
+  one message if that batch had at most 1,000. It waits at most half as long as that batch took, and at most
+  0.5 s.
 - ONCE and DRAIN (AvailableNow): a batch takes all that the options allow. The answer "nothing new" ends the
   run. So it is given only if all receivers are subscribed and silent, or if the time of the drain is over.
 - WHOLE (the option ``drain``): the whole drain is one batch, which is cut when the receivers are silent or a
@@ -25,10 +26,10 @@ Invariants. If anything is new, a batch has at least one message, however large.
 Tried and left (November 2026; the figures are in the git log):
 
 - A batch took the whole window. The broker stood idle until the ACKs came, and batches of 9,677 and of 323
-  messages took turns.
+  messages alternated.
 - After ACKs, a batch waited only for the first message. The first few messages then were a batch.
 - The wait followed the rate, the stalls of the broker and the limits, with six constants. Nobody could
-  predict it; one sentence replaced them.
+  predict it.
 - Only the last batch said how long to wait. One small batch then made the next ones smaller still (see
   :data:`RECENT_BATCHES`).
 """
@@ -368,7 +369,7 @@ def _more_may_come(situation: Situation) -> bool:
 
 
 def _may_be_confirmed(status: ReceiverStatus) -> bool:
-    """Whether ACKs wait for receipts that can come, because the receiver reads its connection."""
+    """Whether ACKs wait for receipts, and the receiver is not paused, so that it can read them."""
     return status.acks_pending and status.paused_since is None
 
 

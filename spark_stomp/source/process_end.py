@@ -43,8 +43,8 @@ class SigtermHandler:
             self._previous = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        # First make the second signal harmless. Then start a thread for the work, because the interrupted
-        # code may hold a lock that the work needs.
+        # First ignore a second signal. Then start a thread for the work, because the interrupted code may
+        # hold a lock that the work needs.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         threading.Thread(target=in_context(self.finish), name="stomp-terminate").start()
 

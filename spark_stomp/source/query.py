@@ -251,7 +251,7 @@ class QueryRuntime:
             now = time.monotonic()
             if now >= until:
                 return False
-            # A malformed message fails the query up to so much later, without further news.
+            # A malformed message may fail the query later, without further news: look again after this time.
             news.wait(seen, min(until, now + QUIET_PERIOD_MAX))
 
     # --- evidence of commits
@@ -274,8 +274,8 @@ class QueryRuntime:
 
         The first batch of streams may be empty: its end then says where reading begins.
 
-        If that ends the run (any mode but STREAMING), this first waits for the receipts of all ACKs, because
-        Spark ends the process right after.
+        If there is none and the run ends (any mode but STREAMING), this first waits for the receipts of all
+        ACKs, because Spark ends the process right after.
         """
         if self._recent:
             self._recent.append(self._recent.pop().asked_again(time.monotonic()))
@@ -416,7 +416,7 @@ class QueryRuntime:
         stream is an error.
         """
         self._raise_failure()
-        # Before Spark 4.2 the next call of latestOffset is evidence for this batch.
+        # The old answer is not kept: before Spark 4.2 the next latestOffset is evidence for this batch.
         self._nothing_since = None
         if not self._await(lambda: self._backlog.holds(end), time.monotonic() + self._options.max_drain_time):
             raise SubscribeTimeout("a batch of an earlier run was not received again within maxDrainTime")

@@ -207,7 +207,7 @@ def take(
     try:
         while True:
             changed.clear()
-            # Both first: what came before them is yielded now.
+            # Read both first, so that all that came before them is yielded.
             error, seconds = receiver.failure or receiver.refused, left(since)
             with deliveries.lock:
                 deliveries.number(inbox.pending)
@@ -376,6 +376,6 @@ def _bounds(options: SourceOptions, destination: str) -> tuple[int | str, int]:
 
 def _is_complete(held: StreamDeliveries, end: int, most: int) -> bool:
     """Whether ``most`` messages came, or all below the offset ``end``."""
-    # Nothing comes from a time that is after the last message.
+    # A read that begins at a time after the last message gets nothing.
     nothing = held.next is None and held.end_is_known and held.begin != "first"
     return nothing or (held.next or 0) >= end or held.inbox.received >= most

@@ -178,7 +178,7 @@ class Monitor:
             self.observe(time.monotonic())
 
     def observe(self, now: float) -> None:
-        """Look at the monotonic time ``now``."""
+        """Look once. ``now`` is the monotonic time."""
         self._seen.append((now, self._counts()))
         (then, old), (_, new) = self._seen[0], self._seen[-1]
         received, committed = (

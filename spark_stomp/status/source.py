@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _parent() -> str:
-    """The parent's process id and, on Linux, its start (clock ticks since the machine's) and its ids' space.
+    """The parent's process id and, on Linux, its start (clock ticks since boot) and its PID namespace.
 
     The id alone is not enough: in a container that starts again, the processes have the same ids.
     """

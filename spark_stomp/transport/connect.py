@@ -46,7 +46,7 @@ _unescaping: set[Endpoint] = set()
 
 
 def at_peer(options: ConnectionOptions, peer: str) -> ConnectionOptions:
-    """The options for another connection to the broker that a connection has as its ``peer``."""
+    """The options for a connection to the address ``peer``, or to any of ``url`` if it is not among them."""
     here = tuple(one for one in options.endpoints if one.address == peer)
     return replace(options, endpoints=here or options.endpoints)
 

@@ -60,8 +60,8 @@ def _problem(password: str, content: bytes) -> str | None:
 class RefusedLogins:
     """Logins that brokers have refused to this process. Thread-safe: each step is one call of a dictionary.
 
-    A process may have many that connect: receivers, tasks one after the other, and tasks that Spark tries
-    again at once. A refused password that all of them send would lock the account.
+    In one process receivers, tasks one after the other, and tasks that Spark tries again at once may connect.
+    If all of them sent a refused password, some servers would lock the account.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -79,7 +79,7 @@ class RefusedLogins:
             )
 
     def note(self, login: Hashable, refusal: LoginRefused) -> None:
-        """The broker has refused ``login`` now, and not only its ``clientId``."""
+        """Note that the broker refused ``login`` now. A refusal of its ``clientId`` alone is not noted."""
         if isinstance(refusal, ClientIdInUse):
             return
         now = self._clock()
