@@ -56,17 +56,18 @@ class QueueCheck:
 
         Warn of queues that SUBSCRIBE will declare.
         """
-        declared = [one for one in self._unseen.values() if one.startswith("/queue/")]
+        declared = [one for one in self._unseen.values() if one.startswith("/queue/")][:_MOST_ASKED]
         for destination in self._unseen.values():
             # Many are asked for one after the other. This connection must not seem dead meanwhile.
             self._connection.beat()
             # Without an answer the first message is soon enough.
             if destination.startswith(BY_NAME):
                 self._is_queue(destination)
-            elif destination in declared[:_MOST_ASKED]:
-                self._warn_if_missing(destination)
+            elif destination in declared and not self._warn_if_missing(destination):
+                declared = []  # no answer, and connectTimeout is spent
 
-    def _warn_if_missing(self, destination: str) -> None:
+    def _warn_if_missing(self, destination: str) -> bool:
+        """Whether RabbitMQ has answered."""
         try:
             self._is_queue(destination)
         except QueueMissing:
@@ -79,6 +80,8 @@ class QueueCheck:
             raise
         except StompError as error:
             log.info("it is not known whether RabbitMQ had %s before: %s", destination, error)
+            return False
+        return True
 
     def at_messages(self, block: MessageBlock) -> None:
         """Check the first message of each subscription, before it is taken.

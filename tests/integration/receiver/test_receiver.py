@@ -14,7 +14,7 @@ from support.fronts import tls_front
 from support.logins import CountedUsers
 from support.options import source_options
 from support.receivers import LoneReceiver, running
-from support.scripted import OURS, ScriptedBroker, answer, message, opened
+from support.scripted import NO_STREAM, OURS, ScriptedBroker, answer, message, opened
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -457,12 +457,14 @@ class TestReconnect:
         """RabbitMQ: a queue was deleted while SUBSCRIBEs to others had no receipt. None is blamed."""
 
         def asked(number: int, frame: bytes) -> bytes:
+            if b"x-stream-offset" in frame:  # the question whether it is a stream, on a connection of its own
+                return b"ERROR\nmessage:no\n\n%b\0" % NO_STREAM.format("rabbit_classic_queue").encode()
             refused = number == 1 and b"destination:/queue/b" in frame
             return b"ERROR\nmessage:Server cancelled subscription\n\n\0" if refused else b""
 
         both = f'["{QUEUE}", "/queue/b"]'
         with (
-            tcp_server(ScriptedBroker(b"RabbitMQ/3.10.8", asked).serve) as port,
+            tcp_server(ScriptedBroker(b"RabbitMQ/3.10.8", asked).serve, together=True) as port,
             receiving(f"stomp://127.0.0.1:{port}", both, connections=1) as receiver,
         ):
             wait_until(lambda: receiver.status().subscribed, what="the second connection")
