@@ -29,9 +29,6 @@ log = get_log(__name__)
 _VERSIONS = ("1.2", "1.1", "1.0", "lenient")
 # Messages that publish_many adds before clients are served again. A judgement, not measured.
 _PUBLISH_CHUNK = 500
-# Rounds of the loop at the end: a connection that was just accepted gets its link after two, and a transport
-# that was aborted closes its socket in the next one.
-_LAST_ROUNDS = 5
 # Seconds between two checks of wait_until if nothing happens at the broker. A judgement, not measured.
 _POLL_SECONDS = 0.05
 # Seconds for a client to read its ERROR or last RECEIPT, and to close. A judgement, not measured.
@@ -233,13 +230,16 @@ class DevBroker:
     async def _serve_until_stopped(self, listener: socket.socket) -> None:
         server = await self._loop.create_server(self._accept, sock=listener)
         await self._stopped.wait()
+        # If the server is closed first, asyncio leaves open what it is about to accept.
+        while accepting := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(accepting)
         server.close()
-        for _ in range(_LAST_ROUNDS):
-            with self._changed:
-                for link in self._links:
-                    link.peer.drop()
-                    link.transport.abort()
-            await asyncio.sleep(0)
+        with self._changed:
+            for link in self._links:
+                link.peer.drop()
+                link.transport.abort()
+        # The sockets close in the next round of the loop.
+        await asyncio.sleep(0)
 
     def _accept(self) -> _Link:
         self._sessions += 1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import socket
 import struct
 import threading
@@ -104,6 +105,18 @@ class TestLife:
         broker.stop()
         assert client.next() == Disconnected(confirmed=False)
         assert f"devbroker-{broker.port}" not in {thread.name for thread in threading.enumerate()}
+
+    def test_stopping_closes_connections_that_it_was_about_to_accept(self) -> None:
+        """Without a link for them asyncio warns of transports that nobody closed."""
+        for _ in range(50):
+            broker = DevBroker().start()
+            clients = [
+                socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE) for _ in range(3)
+            ]
+            broker.stop()
+            for client in clients:
+                client.close()
+        gc.collect()
 
     def test_what_is_published_after_the_end_disturbs_nobody(self) -> None:
         with DevBroker() as broker:
