@@ -28,7 +28,6 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from spark_stomp.brokers import Dialect, subscription_id
-from spark_stomp.brokers.rabbitmq import BY_NAME, stream_name, stream_refused
 from spark_stomp.commands import FAILED, FINE, UsageError, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.screen import WIDTH, Bar, Screen, add_progress_argument, labelled, said
@@ -46,7 +45,7 @@ from spark_stomp.quoting import line, shown
 from spark_stomp.receiver import begin_of, require_streams
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
 from spark_stomp.transport import Connection, open_connection
-from spark_stomp.transport.queues import QueueMissing, is_stream
+from spark_stomp.transport.queues import QueueMissing, is_queue
 
 Facts = Iterator[tuple[str, str]]
 
@@ -204,9 +203,8 @@ def _destination(
 def _presence(connection: Connection, options: ConnectionOptions, destination: str) -> str:
     """Whether RabbitMQ has the queue. Raises UnsupportedError if it is a stream."""
     try:
-        if is_stream(options, BY_NAME + stream_name(destination), connection.peer):
-            raise stream_refused(destination)
-        return "is there"
+        told = is_queue(options, destination, connection.peer)
+        return "is there" if told else "not known: the login may not ask, or has no second connection"
     except QueueMissing:
         declares = "; the query will declare it" if destination.startswith("/queue/") else ""
         return f"there is none{declares}"

@@ -13,17 +13,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark_stomp.brokers import Dialect, subscription_id
-from spark_stomp.brokers.rabbitmq import BY_NAME, stream_name, stream_refused
+from spark_stomp.brokers.rabbitmq import BY_NAME
 from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
 from spark_stomp.logs import get_log
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.stream_log import has_offset
 from spark_stomp.transport import Connection
-from spark_stomp.transport.queues import QueueMissing, is_stream
+from spark_stomp.transport.queues import QueueMissing, is_queue
 
 log = get_log(__name__)
-
 
 # Most queues that are asked for before SUBSCRIBE declares them, because each question is a connection. A
 # judgement, not measured.
@@ -103,8 +102,4 @@ class QueueCheck:
             )
 
     def _is_queue(self, destination: str) -> bool:
-        """Whether it is known to be a queue; raise UnsupportedError if it is a stream."""
-        stream = is_stream(self._options, BY_NAME + stream_name(destination), self._connection.peer)
-        if stream:
-            raise stream_refused(destination)
-        return stream is False
+        return is_queue(self._options, destination, self._connection.peer)

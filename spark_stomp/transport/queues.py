@@ -6,7 +6,15 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from spark_stomp.brokers.rabbitmq import NO_QUEUE, NO_RIGHT, NO_STREAM, STREAM_QUESTION
+from spark_stomp.brokers.rabbitmq import (
+    BY_NAME,
+    NO_QUEUE,
+    NO_RIGHT,
+    NO_STREAM,
+    STREAM_QUESTION,
+    stream_name,
+    stream_refused,
+)
 from spark_stomp.errors import (
     ConnectFailed,
     DestinationRefused,
@@ -45,6 +53,18 @@ def is_stream(options: ConnectionOptions, destination: str, peer: str) -> bool |
         return None
     except (TransportError, ReceiptTimeout) as error:
         raise ConnectFailed(f"{peer} cannot be asked what {destination} is: {error}") from error
+
+
+def is_queue(options: ConnectionOptions, destination: str, peer: str) -> bool:
+    """Whether what ``destination`` names, however it is written, is known to be a queue.
+
+    False if this login is not told. Raises UnsupportedError if it is a stream, and what :func:`is_stream`
+    raises.
+    """
+    stream = is_stream(options, BY_NAME + stream_name(destination), peer)
+    if stream:
+        raise stream_refused(destination)
+    return stream is False
 
 
 def _ask(connection: Connection, destination: str, timeout: float) -> bool | None:
