@@ -38,7 +38,7 @@ from spark_stomp.source.planning import (
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.reads import FrameRanges
 from spark_stomp.source.receivers import ReceiverGroup
-from spark_stomp.source.waiting import Look, Moment, Monitor, waiting_for
+from spark_stomp.source.waiting import Known, Monitor, OffsetCall, waiting_for
 from spark_stomp.status.files import StatusWriter, query_name
 from spark_stomp.status.receivers import Observed, TotalsPart, Waiting
 from spark_stomp.status.source import QueryPart, RunIdentity
@@ -128,7 +128,7 @@ class QueryRuntime:
             on_failure=self._receivers.news.tell,
         )
         self._monitor = Monitor(self._waiting, self._counts)
-        self._look: Look | None = None
+        self._call: OffsetCall | None = None
         self._cut_at = 0.0
         self._raised: StompError | None = None
         self._pending_since: float | None = None
@@ -155,7 +155,7 @@ class QueryRuntime:
     def _document(self, running: bool) -> dict[str, Any]:
         receivers = self._receivers.figures()
         journal = receivers.pop(JOURNAL, None)
-        observed = self._observed() if running else Observed()
+        observed = self._observed() if running else Observed(committed_at=self._receivers.committed_at)
         totals = TotalsPart(self._backlog.rows, self._more_waiting, list(receivers.values()), observed)
         return QueryPart(
             self._identity,
@@ -202,15 +202,15 @@ class QueryRuntime:
         if self._stopping or self._failure is not None:
             return None
         return waiting_for(
-            Moment(
-                time.monotonic(),
-                self._receivers.statuses(),
-                self._look,
-                self._recent[-1] if self._recent else None,
-                self._committer.batch,
-                self._committer.is_proved,
-                self._backlog.rows.waiting,
-                rate,
+            Known(
+                now=time.monotonic(),
+                statuses=self._receivers.statuses(),
+                call=self._call,
+                batch=self._recent[-1] if self._recent else None,
+                number=self._committer.batch,
+                proved=self._committer.is_proved,
+                waiting=self._backlog.rows.waiting,
+                rate=rate,
             )
         )
 
@@ -278,7 +278,8 @@ class QueryRuntime:
         ACKs, because Spark ends the process right after.
         """
         if self._recent:
-            self._recent.append(self._recent.pop().asked_again(time.monotonic()))
+            # In one step: other threads look at the last batch.
+            self._recent[-1] = self._recent[-1].asked_again(time.monotonic())
         # With a one-time trigger this may be the only batch, so it takes all there is.
         limits = replace(self._limits, halves=mode is Mode.STREAMING)
         self._backlog.bound(until_now=mode is not Mode.STREAMING)
@@ -289,12 +290,12 @@ class QueryRuntime:
             situation = self._situation(start)
             begin = self._backlog.with_bases(start)
             decision = decide(mode, limits, situation)
-            self._look = look = Look(mode, limits, situation, decision)
+            self._call = call = OffsetCall(mode, limits, situation, decision)
             if decision is Decision.CUT:
                 end = self._cut(mode, limits, situation, start, only=only)
                 if end is None:
                     continue
-                self._look = replace(look, answered=True)
+                self._call = replace(call, answered=True)
                 return end
             if decision is Decision.NOTHING_NEW:
                 self._more_waiting = situation.new > 0
@@ -305,7 +306,7 @@ class QueryRuntime:
                 if mode is not Mode.STREAMING:
                     self._finish_run()
                 self._nothing_since = seen if situation.waits_for_news else None
-                self._look = replace(look, answered=True)
+                self._call = replace(call, answered=True)
                 return begin
             news.wait(seen, situation.decided_until)
 

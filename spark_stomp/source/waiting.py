@@ -1,6 +1,6 @@
 """What a query waits for, in one sentence: for its status, and for the log if it waits long.
 
-:func:`waiting_for` is pure. Spark's thread leaves what it saw last (:class:`Look`), and any thread may ask.
+:func:`waiting_for` is pure. Spark's thread leaves what it saw last in an :class:`OffsetCall`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST, _LONGEST = 10.0, 600.0
 
 
 @dataclass(frozen=True)
-class Look:
+class OffsetCall:
     """A call of ``latestOffset``: what it saw last and decided, and whether Spark got its answer."""
 
     mode: Mode
@@ -37,10 +37,10 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Moment:
+class Known:
     """What is known at the monotonic time ``now``.
 
-    - ``look``: the last call of ``latestOffset``; None before the first.
+    - ``call``: the last call of ``latestOffset``; None before the first.
     - ``batch``: the last batch of this run; None before the first.
     - ``number``: its number, if the checkpoint says it.
     - ``proved``: whether there is evidence of the commit of all planned batches.
@@ -50,7 +50,7 @@ class Moment:
 
     now: float
     statuses: Sequence[ReceiverStatus]
-    look: Look | None
+    call: OffsetCall | None
     batch: LastBatch | None
     number: int | None
     proved: bool
@@ -58,33 +58,33 @@ class Moment:
     rate: float
 
 
-def waiting_for(moment: Moment) -> Waiting:
+def waiting_for(known: Known) -> Waiting:
     """What has to happen before the query gets on."""
-    if moment.batch is not None and moment.batch.done is None and not moment.proved:
-        return _batch(moment, moment.batch)
-    away = [one for one in moment.statuses if not one.subscribed and one.paused_since is None]
-    if away and not moment.waiting:
+    if known.batch is not None and known.batch.done is None and not known.proved:
+        return _batch(known, known.batch)
+    away = [one for one in known.statuses if not one.subscribed and one.paused_since is None]
+    if away and not known.waiting:
         return _connection(away)
-    look = moment.look
-    if look is None:
+    call = known.call
+    if call is None:
         return Waiting("spark", "Spark, which has asked for no batch yet")
-    if not look.answered and look.mode is not Mode.STREAMING:
-        return _end_of_run(moment, look)
-    if not moment.proved:
+    if not call.answered and call.mode is not Mode.STREAMING:
+        return _end_of_run(known, call)
+    if not known.proved:
         return Waiting("commit", "the commit of the last batch: there is no evidence of it yet")
-    if moment.waiting:
-        return _more_messages(moment, look)
-    return _broker(moment)
+    if known.waiting:
+        return _more_messages(known, call)
+    return _broker(known)
 
 
-def _batch(moment: Moment, batch: LastBatch) -> Waiting:
+def _batch(known: Known, batch: LastBatch) -> Waiting:
     messages = counted(batch.messages, "message")
-    if moment.number is not None:
-        text = f"Spark, in batch {moment.number} of {messages}"
+    if known.number is not None:
+        text = f"Spark, in batch {known.number} of {messages}"
     else:
         # Without checkpointLocation only Spark's next call shows that the batch is done.
         text = f"Spark, in a batch of {messages} or before its next trigger"
-    if any(one.paused_since is not None for one in moment.statuses):
+    if any(one.paused_since is not None for one in known.statuses):
         text += "; memory is full (maxBufferedBytes), so nothing more is read before its commit"
     return Waiting("spark", text)
 
@@ -97,47 +97,45 @@ def _connection(away: Sequence[ReceiverStatus]) -> Waiting:
     return Waiting("connection", text)
 
 
-def _end_of_run(moment: Moment, look: Look) -> Waiting:
+def _end_of_run(known: Known, call: OffsetCall) -> Waiting:
     """Spark waits for the answer to ``latestOffset`` in a run that ends."""
-    seen = look.situation
-    if look.decision is Decision.NOTHING_NEW:
+    seen = call.situation
+    if call.decision is Decision.NOTHING_NEW:
         return Waiting("receipts", "the broker: receipts of the last ACKs of this run")
     ends = f"after {duration(seen.idle_timeout)} without a message (idleTimeout)"
     if seen.drain_until < float("inf"):
-        ends += f", in {duration(max(0.0, seen.drain_until - moment.now))} at most (maxDrainTime)"
+        ends += f", in {duration(max(0.0, seen.drain_until - known.now))} at most (maxDrainTime)"
     if not seen.new:
         return Waiting("drain", f"the broker: a first message; the run ends {ends}")
     return Waiting(
         "drain",
-        f"the end of the drain: {counted(seen.new, 'message')} so far, {moment.rate:,.0f} a second; "
+        f"the end of the drain: {counted(seen.new, 'message')} so far, {known.rate:,.0f} a second; "
         f"it ends {ends}",
     )
 
 
-def _more_messages(moment: Moment, look: Look) -> Waiting:
+def _more_messages(known: Known, call: OffsetCall) -> Waiting:
     """Some messages are here, and Spark has not got them."""
-    least, seen = look.limits.min_messages, look.situation
+    least, seen = call.limits.min_messages, call.situation
     if not seen.new and seen.has_unwritten:
         bound = next(filter(None, (one.bound for one in seen.available)), None)
         full = "" if bound is None else f"; it is full ({bound})"
-        return Waiting(
-            "journal", f"the journal: {counted(moment.waiting, 'message')} to become durable{full}"
-        )
-    if least is not None and moment.waiting < least and look.decision is not Decision.CUT:
-        left = look.limits.max_delay - seen.waited - (moment.now - seen.now)
+        return Waiting("journal", f"the journal: {counted(known.waiting, 'message')} to become durable{full}")
+    if least is not None and known.waiting < least and call.decision is not Decision.CUT:
+        left = call.limits.max_delay - seen.waited - (known.now - seen.now)
         return Waiting(
             "messages",
-            f"{counted(least - moment.waiting, 'more message')} (minMessagesPerTrigger), "
+            f"{counted(least - known.waiting, 'more message')} (minMessagesPerTrigger), "
             f"{duration(max(0.0, left))} at most (maxTriggerDelay)",
         )
-    return Waiting("trigger", f"Spark's next trigger: {counted(moment.waiting, 'message')} wait for it")
+    return Waiting("trigger", f"Spark's next trigger: {counted(known.waiting, 'message')} wait for it")
 
 
-def _broker(moment: Moment) -> Waiting:
+def _broker(known: Known) -> Waiting:
     """All that was received is committed."""
-    if any(one.acks_pending for one in moment.statuses):
+    if any(one.acks_pending for one in known.statuses):
         return Waiting("acks", "the broker: receipts of ACKs")
-    unacked = sum(one.unacked for one in moment.statuses)
+    unacked = sum(one.unacked for one in known.statuses)
     if unacked:
         return Waiting("broker", f"the broker: nothing new, {counted(unacked, 'message')} un-acked")
     return Waiting(

@@ -119,6 +119,38 @@ class TestOfAQuery:
         assert read(path)["unfinished"] is not committed
         assert main(["status", str(tmp_path), "--quiet"]) == (0 if committed else 1)
 
+    @pytest.mark.parametrize("ended", ["committed", "within a batch", "within a batch of a journal"])
+    def test_without_a_checkpoint_a_call_that_never_came_shows_it(
+        self, devbroker: DevBroker, tmp_path: Path, ended: str
+    ) -> None:
+        """The messages of that batch come again, but for those that a journal has ACKed before."""
+        path = tmp_path / "status.json"
+        options = {"url": devbroker.url, "destination": QUEUE, "statusFile": str(path)}
+        if ended == "within a batch of a journal":
+            options |= {"journal": str(tmp_path / "journal"), "ackAfter": "journal"}
+        devbroker.publish_many(QUEUE, [b"m"] * 5)
+        with Run(options) as run:
+            run.gather(5)
+            if ended == "committed":
+                run.commit()
+        status = read(path)
+        assert status["unfinished"] is (ended == "within a batch")
+        assert (status["last_commit_at"] is not None) is (ended == "committed")
+        assert status["waiting_for"] is status["batch_since"] is None
+
+    def test_of_durable_messages_that_are_acked_none_counts_as_committed(
+        self, devbroker: DevBroker, tmp_path: Path
+    ) -> None:
+        options = {"url": devbroker.url, "destination": QUEUE, "journal": str(tmp_path / "journal")}
+        devbroker.publish_many(QUEUE, [b"m"] * 5)
+        with Run(options | {"ackAfter": "journal"}) as run:
+            run.gather(5)
+            wait_until(lambda: run.counters()[0]["acked"] == 5, what="the ACKs")
+            assert run.status.document["totals"]["committed"] == 0
+            assert run.counters()[0]["committed"] is None
+            run.commit()
+            assert run.status.document["totals"]["committed"] == 5
+
     def test_nobody_waits_for_a_write_that_hangs(
         self, devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

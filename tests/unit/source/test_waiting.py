@@ -12,14 +12,14 @@ from spark_stomp.errors import LoginRefused
 from spark_stomp.receiver import DedupIndex, Log, ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
 from spark_stomp.source.planning import Available, BatchLimits, Decision, LastBatch, Mode, Situation
-from spark_stomp.source.waiting import Look, Moment, Monitor, waiting_for
+from spark_stomp.source.waiting import Known, Monitor, OffsetCall, waiting_for
 from spark_stomp.status.receivers import Waiting
 
 RECEIVER = ReceiverStatus("/queue/a#1", True, 0, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
 REFUSED = ConnectionStatus().failed(LoginRefused("the login of guest is refused"), 90.0)
 
 
-def look(new: int = 0, mode: Mode = Mode.STREAMING, *, answered: bool = True, **more: Any) -> Look:
+def call(new: int = 0, mode: Mode = Mode.STREAMING, *, answered: bool = True, **more: Any) -> OffsetCall:
     """Seen at 100 s."""
     limits = BatchLimits(min_messages=more.pop("least", None), max_delay=900.0)
     decision = more.pop("decision", Decision.NOTHING_NEW)
@@ -27,17 +27,17 @@ def look(new: int = 0, mode: Mode = Mode.STREAMING, *, answered: bool = True, **
     situation = Situation(
         [RECEIVER], available, 100.0, more.pop("pending", None), more.pop("until", float("inf")), 5.0, **more
     )
-    return Look(mode, limits, situation, decision, answered)
+    return OffsetCall(mode, limits, situation, decision, answered)
 
 
-IDLE = Moment(
-    now=100.0, statuses=[RECEIVER], look=look(), batch=None, number=None, proved=True, waiting=0, rate=0.0
+IDLE = Known(
+    now=100.0, statuses=[RECEIVER], call=call(), batch=None, number=None, proved=True, waiting=0, rate=0.0
 )
 IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting=4_600)
 
 
 @pytest.mark.parametrize(
-    ("moment", "on", "text"),
+    ("known", "on", "text"),
     [
         (
             IDLE,
@@ -54,7 +54,7 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             "acks",
             "the broker: receipts of ACKs",
         ),
-        (replace(IDLE, look=None), "spark", "Spark, which has asked for no batch yet"),
+        (replace(IDLE, call=None), "spark", "Spark, which has asked for no batch yet"),
         (replace(IN_BATCH, number=12), "spark", "Spark, in batch 12 of 4,600 messages"),
         (IN_BATCH, "spark", "Spark, in a batch of 4,600 messages or before its next trigger"),
         (
@@ -74,17 +74,17 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             "Spark's next trigger: 70 messages wait for it",
         ),
         (
-            replace(IDLE, now=102.0, waiting=10, look=look(10, least=1_000, pending=92.0)),
+            replace(IDLE, now=102.0, waiting=10, call=call(10, least=1_000, pending=92.0)),
             "messages",
             "990 more messages (minMessagesPerTrigger), 14 min 50 s at most (maxTriggerDelay)",
         ),
         (
-            replace(IDLE, waiting=10, look=look(has_unwritten=True)),
+            replace(IDLE, waiting=10, call=call(has_unwritten=True)),
             "journal",
             "the journal: 10 messages to become durable",
         ),
         (
-            replace(IDLE, waiting=10, look=look(has_unwritten=True, bound="journalMaxBytes")),
+            replace(IDLE, waiting=10, call=call(has_unwritten=True, bound="journalMaxBytes")),
             "journal",
             "the journal: 10 messages to become durable; it is full (journalMaxBytes)",
         ),
@@ -105,26 +105,26 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
                 now=103.0,
                 waiting=56_249,
                 rate=4_600.2,
-                look=look(56_249, Mode.WHOLE, answered=False, decision=Decision.WAIT, until=400.0),
+                call=call(56_249, Mode.WHOLE, answered=False, decision=Decision.WAIT, until=400.0),
             ),
             "drain",
             "the end of the drain: 56,249 messages so far, 4,600 a second; it ends after 5.0 s without a "
             "message (idleTimeout), in 4 min 57 s at most (maxDrainTime)",
         ),
         (
-            replace(IDLE, look=look(0, Mode.DRAIN, answered=False, decision=Decision.WAIT)),
+            replace(IDLE, call=call(0, Mode.DRAIN, answered=False, decision=Decision.WAIT)),
             "drain",
             "the broker: a first message; the run ends after 5.0 s without a message (idleTimeout)",
         ),
         (
-            replace(IDLE, look=look(0, Mode.DRAIN, answered=False)),
+            replace(IDLE, call=call(0, Mode.DRAIN, answered=False)),
             "receipts",
             "the broker: receipts of the last ACKs of this run",
         ),
     ],
 )
-def test_the_sentence(moment: Moment, on: str, text: str) -> None:
-    assert waiting_for(moment) == Waiting(on, text)
+def test_the_sentence(known: Known, on: str, text: str) -> None:
+    assert waiting_for(known) == Waiting(on, text)
 
 
 def test_messages_of_one_receiver_matter_more_than_the_connection_of_another() -> None:
