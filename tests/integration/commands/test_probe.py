@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from support.certificates import Authority
 from support.fronts import tls_front
-from support.tcp import unused_port
+from support.scripted import RabbitMQ
+from support.tcp import tcp_server, unused_port
 
 from spark_stomp.brokers import DIALECTS
 from spark_stomp.commands.main import main
@@ -53,6 +54,25 @@ def test_a_wrong_password(
         assert out == "" and "[STOMP_LOGIN_REFUSED]" in err and "wr0ng" not in err
         assert main(["probe", broker.url, "--login", "ada", "--password-file", str(tmp_path / "right")]) == 0
         assert facts(capsys.readouterr().out)["login"] == "accepted as ada"
+
+
+@pytest.mark.parametrize(
+    ("destination", "silent", "words"),
+    [
+        ("/queue/a", "", "is there"),
+        ("/queue/a", "NOT_FOUND - no queue 'a' in vhost '/'", "there is none; the query will declare it"),
+        ("/amq/queue/a", "NOT_FOUND - no queue 'a' in vhost '/'", "there is none"),
+        ("/queue/a", "ACCESS_REFUSED - access to queue 'a' refused", "not known: the login may not ask"),
+    ],
+)
+def test_whether_rabbitmq_has_the_queue(
+    capsys: pytest.CaptureFixture[str], destination: str, silent: str, words: str
+) -> None:
+    with tcp_server(RabbitMQ("other", silent=silent).broker.serve, together=True) as port:
+        assert main(["probe", f"stomp://127.0.0.1:{port}", destination]) == 0
+    (told,) = re.findall(r"^    queue  +(.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert told.startswith(words)
+    assert ("declare" in told) == ("declare" in words)
 
 
 def test_tls(devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
