@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import email
 import re
 import sys
 import sysconfig
 import venv
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,27 @@ def test_metadata_has_an_address_and_every_python(wheel: Path) -> None:
     classifiers = set(metadata.get_all("Classifier", []))
     assert {f"Programming Language :: Python :: {python}" for python in pythons} <= classifiers
     assert "Typing :: Typed" in classifiers
+
+
+def test_an_extra_names_what_the_unit_tests_import(wheel: Path) -> None:
+    """`make unit` runs without the extras of all tests, so a package that only they have is missing there."""
+    name = next(name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("METADATA"))
+    required = email.message_from_bytes(zipfile.ZipFile(wheel).read(name)).get_all("Requires-Dist", [])
+    extras = [each for each in required if "extra" not in each or re.search(r'"(unit|ws|cli)"$', each)]
+    named = {re.split(r"[^\w-]", each)[0].lower() for each in extras}
+    distributions = packages_distributions()
+    imported = {
+        distribution.lower().replace("_", "-")
+        for path in (ROOT / "tests/unit").rglob("*.py")
+        if not {"spark", "notebooks"} & set(path.parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for module in (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module]
+        )
+        for distribution in distributions.get(str(module).split(".")[0], ())
+    }
+    assert imported - named <= {"spark-stomp"}
 
 
 def test_a_program_that_uses_the_api_is_typed(python: Path, tmp_path: Path) -> None:
