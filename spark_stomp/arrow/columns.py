@@ -378,5 +378,7 @@ def _error(bodies: Bodies, row: int, problem: _Undecodable) -> BodyDecodeError:
     message_id, destination = bodies.message_ids[row].as_py(), bodies.destinations[row].as_py()
     return BodyDecodeError(
         f"the body of message {quoted(message_id)} from {quoted(destination)} cannot be read as string: "
-        f"{problem}; ask for `body binary`, or set bodyDecodeErrors=null or bodyDecodeErrors=column"
+        f"{problem}. The message stays on the broker, so every restart fails on it too: ask for "
+        "`body binary`, or set bodyDecodeErrors=null or bodyDecodeErrors=column (docs/reading.md, "
+        "Malformed messages)"
     )

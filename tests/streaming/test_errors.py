@@ -14,6 +14,7 @@ from support.release import spark_release
 from support.spark import Recorder, Running, stomp_stream
 from support.waiting import PATIENCE, wait_until
 
+from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 
 pytestmark = pytest.mark.spark
@@ -37,6 +38,22 @@ def test_an_undecodable_body_stays_on_the_broker(
     assert "ID:" in text
     wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
     assert devbroker.queue(QUEUE).depth == 1
+
+
+def test_a_reader_process_that_was_killed_is_told_by_the_status(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All that Spark has is the end of a socket: EOFException or SocketException, without a sentence."""
+    devbroker.publish(QUEUE, b"one")
+    seen, killed = Recorder(), tmp_path / "killed"
+    frame = stomp_stream(spark, devbroker.url, QUEUE, checkpointLocation=killed)
+    with Running(frame, killed, seen) as running:
+        running.wait(lambda: seen.bodies, what="the first message")
+        (reader,) = stream_readers()
+        reader.kill()
+        assert "STOMP_" not in running.failure()
+    assert main(["status", "--once", str(killed)]) == 1
+    assert "gone: its process has ended without a word" in capsys.readouterr().out
 
 
 def test_a_broker_that_stays_away_is_an_error_and_not_no_data(spark: SparkSession, tmp_path: Path) -> None:

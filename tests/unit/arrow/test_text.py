@@ -59,6 +59,7 @@ class TestUndecodable:
         assert "'id-1'" in text
         assert "'/queue/x'" in text
         assert "not valid utf-8" in text
+        assert "every restart fails on it too" in text
         assert "bodyDecodeErrors=null" in text
 
     @pytest.mark.parametrize("charset", ["klingon", "hex", "rot13", "idna", "unicode_escape", "undefined"])
