@@ -14,23 +14,26 @@ __all__ = ["render"]
 PAGE = Path(__file__).parent / "RESULTS.md"
 PLOTS = Path(__file__).parent / "plots"
 
-# In the order of the page: the benchmark, and what its section begins with.
+# In the order of the page: the benchmark, and the heading of its section.
 _TITLES = {
     "real": "Real brokers",
     "latency": "Latency",
     "destinations": "Many destinations of one query",
     "memory": "Memory",
-    "kafka": "Beside Spark's Kafka source",
+    "kafka": "Spark 4.0's own Kafka source, and this one on a synthetic broker",
     "costs": "Cost of messages, headers, receivers and un-acked messages",
     "sink": "The sink beside a bare socket",
     "codec": "The codec beside stomp.py",
     "encode": "The sink's encoder beside stomp.py",
 }
+# Whose tables of rates are on the page; of the others it has the goals alone.
+_WITH_RATES = {"real", "latency"}
 _HEAD = """# Results of the benchmarks
 
-Written by `python -m benchmarks.report` from the files in `results`. [README.md](README.md) says what was
-measured and how to read it. A figure is the median of its rounds, with the smallest and the largest below it.
-A ratio (`x`) is the median of the ratios within each round to the candidate that the table names.
+Written by `python -m benchmarks.report`. [README.md](README.md) says what was measured. A figure is the
+median of its rounds, with the smallest and the largest below it. A ratio (`x`) is the median of the ratios
+within each round to the candidate that the table names. Seconds by process, batches and all else that was
+measured are in the files that `make bench` leaves in `results`.
 """
 
 
@@ -44,34 +47,63 @@ def main() -> None:
     print(f"{PAGE}, {', '.join(str(plot) for plot in plots)}")
 
 
-def render(results: Iterable[Results], plots: Sequence[Path] = ()) -> str:
+def render(results: Sequence[Results], plots: Sequence[Path] = ()) -> str:
     """The page."""
-    parts = [_HEAD, *(f"![{plot.stem}]({plot.parent.name}/{plot.name})\n" for plot in plots)]
-    for one in dict.fromkeys(results):
+    parts = [
+        _HEAD,
+        _missed(results),
+        *(f"![{plot.stem}]({plot.parent.name}/{plot.name})\n" for plot in plots),
+    ]
+    for one in results:
+        if one.benchmark in _WITH_RATES:
+            parts += [
+                f"## {_TITLES[one.benchmark]}\n",
+                f"{_origin(one)}\n",
+                _goals(_rows_of_goals(one.cases)),
+            ]
+            for section in dict.fromkeys(case.section for case in one.cases):
+                cases = [case for case in one.cases if case.section == section]
+                parts += [f"### {section}\n", *_notes(cases), _section(cases)]
+    others = [one for one in results if one.benchmark not in _WITH_RATES]
+    rows = [
+        [f"{_TITLES.get(one.benchmark, one.benchmark)}: {row[0]}", *row[1:]]
+        for one in others
+        for row in _rows_of_goals(one.cases)
+    ]
+    if rows:
         parts += [
-            f"## {_TITLES.get(one.benchmark, one.benchmark)}\n",
-            f"{_origin(one)}\n",
-            *_goals(one.cases),
+            "## Other goals\n",
+            *(f"{text}\n" for text in dict.fromkeys(map(_origin, others))),
+            _goals(rows),
         ]
-        for section in dict.fromkeys(case.section for case in one.cases):
-            cases = [case for case in one.cases if case.section == section]
-            parts += [f"### {section}\n", *_notes(cases), *_section(cases)]
     return "\n".join(parts)
 
 
-def _origin(results: Results) -> str:
-    rounds = sorted((one for case in results.cases for one in case.rounds), key=lambda one: one.at)
-    span = f"{rounds[0].at[:16]} to {rounds[-1].at[:16]} UTC" if rounds else "no rounds"
-    code = ", then ".join(dict.fromkeys(one.code for one in rounds))
+def _missed(results: Iterable[Results]) -> str:
+    """How many goals are missed, in all and with real brokers."""
+    met = {one.benchmark: [row[-1] == "yes" for row in _rows_of_goals(one.cases)] for one in results}
+    every = [one for found in met.values() for one in found]
+    real = met.get("real", [])
     return (
-        "; ".join([span, *(f"{name} {what}" for name, what in results.machine.items())]) + f"; code {code}."
+        f"**Missed: {every.count(False)} of {len(every)} goals, of those with real brokers "
+        f"{real.count(False)} of {len(real)}.**\n"
     )
 
 
-def _goals(cases: Sequence[Case]) -> list[str]:
-    rows = [row for case in cases for goal in case.goals if (row := _goal(case, goal))]
-    head = ["case", "what", "is", "goal", "rounds", "met"]
-    return [_table(head, rows)] if rows else []
+def _origin(results: Results) -> str:
+    """The day, the machine and the code."""
+    rounds = sorted((one for case in results.cases for one in case.rounds), key=lambda one: one.at)
+    day = rounds[0].at[:10] if rounds else "no rounds"
+    code = ", then ".join(dict.fromkeys(one.code for one in rounds))
+    return "; ".join([day, *(f"{name} {what}" for name, what in results.machine.items()), f"code {code}."])
+
+
+def _rows_of_goals(cases: Sequence[Case]) -> list[list[str]]:
+    return [row for case in cases for goal in case.goals if (row := _goal(case, goal))]
+
+
+def _goals(rows: Sequence[Sequence[str]]) -> str:
+    return _table(["case", "what", "is", "goal", "rounds", "met"], rows)
 
 
 def _goal(case: Case, goal: Goal) -> list[str] | None:
@@ -94,8 +126,8 @@ def _notes(cases: Sequence[Case]) -> list[str]:
     return [f"{note}\n" for note in dict.fromkeys(case.note for case in cases) if note]
 
 
-def _section(cases: Sequence[Case]) -> list[str]:
-    """A table of the values, and one of the further figures if there are any."""
+def _section(cases: Sequence[Case]) -> str:
+    """A table of the values."""
     candidates = list(dict.fromkeys(name for case in cases for name in case.candidates))
     (first, *others) = dict.fromkeys((case.unit, case.reference) for case in cases)
     assert not others, "the cases of one section have the same unit and reference"
@@ -104,7 +136,7 @@ def _section(cases: Sequence[Case]) -> list[str]:
     rows = [
         [case.name, *(_value(case, name) for name in candidates), str(len(case.rounds))] for case in cases
     ]
-    return [_table(head, rows), *_further(cases)]
+    return _table(head, rows)
 
 
 def _value(case: Case, candidate: str) -> str:
@@ -118,24 +150,6 @@ def _value(case: Case, candidate: str) -> str:
     if len(values) > 1:
         text += f"<br>{_number(min(values))} to {_number(max(values))}"
     return text
-
-
-def _further(cases: Sequence[Case]) -> list[str]:
-    """Medians of the figures beside ``value``."""
-    rows: list[tuple[str, str, dict[str, float]]] = []
-    for case in cases:
-        for candidate in case.candidates:
-            names = dict.fromkeys(key for one in case.rounds for key in one.figures.get(candidate, {}))
-            names.pop("value", None)
-            medians = {name: statistics.median(case.values(candidate, name)) for name in names}
-            if medians:
-                rows.append((case.name, candidate, medians))
-    columns = list(dict.fromkeys(name for *_, medians in rows for name in medians))
-    cells = [
-        [name, candidate, *(_number(medians[key]) if key in medians else "-" for key in columns)]
-        for name, candidate, medians in rows
-    ]
-    return [_table(["case", "candidate", *columns], cells)] if rows else []
 
 
 def _number(value: float) -> str:
