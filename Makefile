@@ -1,10 +1,10 @@
 # make demo    flights through the embedded dev broker and two streaming queries, with proof and plot
 # make unit    the unit tests, without Spark and Java
 # make test    everything except the long runs, in three processes
-# make lint    ruff and mypy
-# make docs    writes the pages again that are made from the code
+# make lint    ruff, mypy, and the links of the pages
+# make docs    writes docs/reference.md again from the code, and builds the site in artifacts/docs
 # make coverage    which lines and branches the tests without Spark do not reach
-# make matrix  the core tests on every release of Spark, classic and Connect; writes docs/compatibility.md
+# make matrix  the core tests on every release of Spark, classic and Connect; writes into docs/reference.md
 # make brokers    RabbitMQ, ActiveMQ and Artemis on ports of their own, fetched at the first time, until Ctrl-C
 # make soak    the property tests at length and the long runs, in two processes, with a line for each at the end
 # make bench   the benchmarks, about 50 minutes; writes tests/benchmarks/RESULTS.md
@@ -51,9 +51,12 @@ test: $(STAMPS)/dev $(STAMPS)/package
 unit: $(STAMPS)/unit $(STAMPS)/package
 	cd tests && $(BIN)/pytest unit --ignore unit/spark --ignore unit/notebooks -q -n 2 $(ARGS)
 
-# It reads the installed package.
-docs: $(STAMPS)/unit $(STAMPS)/package
+# The first command reads the installed package. A link or an anchor that leads nowhere is an error.
+SITE := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs artifacts/docs
+docs: $(STAMPS)/docs $(STAMPS)/package
 	cd tests && $(BIN)/python -m support.docs
+	$(SITE)
+	@echo "The site begins at artifacts/docs/index.html."
 
 coverage: export COVERAGE_FILE := $(abspath .coverage)
 coverage: $(STAMPS)/dev $(STAMPS)/package
@@ -85,6 +88,7 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(SITE)
 
 clean:
 	rm -rf $(VENV) build dist spark_stomp.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
@@ -103,6 +107,10 @@ $(STAMPS)/unit: pyproject.toml | $(STAMPS)/venv
 	$(call install,".[unit]")
 	@touch $@ $(STAMPS)/package
 
+$(STAMPS)/docs: pyproject.toml | $(STAMPS)/venv
+	$(call install,".[docs]")
+	@touch $@ $(STAMPS)/unit $(STAMPS)/package
+
 $(STAMPS)/demo: pyproject.toml | $(STAMPS)/venv
 	@echo "Installing PySpark and what the demo draws with; this happens once and takes a minute or two."
 	$(call install,".[demo]")
@@ -111,11 +119,11 @@ $(STAMPS)/demo: pyproject.toml | $(STAMPS)/venv
 $(STAMPS)/dev: pyproject.toml | $(STAMPS)/venv
 	@echo "Installing PySpark and what the tests need; this happens once and takes some minutes."
 	$(call install,".[dev]")
-	@touch $@ $(STAMPS)/unit $(STAMPS)/demo $(STAMPS)/package
+	@touch $@ $(STAMPS)/unit $(STAMPS)/docs $(STAMPS)/demo $(STAMPS)/package
 
 $(STAMPS)/soak: pyproject.toml | $(STAMPS)/venv
 	$(call install,".[soak]")
-	@touch $@ $(STAMPS)/dev $(STAMPS)/unit $(STAMPS)/demo $(STAMPS)/package
+	@touch $@ $(STAMPS)/dev $(STAMPS)/unit $(STAMPS)/docs $(STAMPS)/demo $(STAMPS)/package
 
 $(STAMPS)/package: $(SOURCES) | $(STAMPS)/venv
 	@echo "Installing spark-stomp from this folder."

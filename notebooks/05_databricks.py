@@ -133,7 +133,7 @@ orders = (
 # MAGIC - `[STOMP_JOURNAL_IN_USE]`: another run uses the journal. Let only one run at a time.
 # MAGIC - `[STOMP_JOURNAL_MISSING]`: the checkpoint is there, its journal is not.
 # MAGIC
-# MAGIC `docs/errors.md` has all of them. Nothing is lost: mend the cause, and run the notebook again.
+# MAGIC `docs/reference.md` has all of them. Nothing is lost: mend the cause, and run the notebook again.
 
 # COMMAND ----------
 
@@ -169,7 +169,7 @@ display(figure)
 # MAGIC %md
 # MAGIC ## For a dashboard
 # MAGIC While the query runs, it writes its figures to a JSON file beside the checkpoint; on a volume, every 10 seconds.
-# MAGIC `docs/status.md` explains each of them. Here they become a view.
+# MAGIC `docs/reference.md` explains each of them. Here they become a view.
 
 # COMMAND ----------
 

@@ -71,14 +71,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     # The workers that Spark starts must run the Python that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    print("1. Reading a year of flights ...", flush=True)
     sent = flights(arguments.rows)
+    print(f"2. Putting {len(sent):,} messages into a dev broker ...", flush=True)
     with DevBroker() as broker, tempfile.TemporaryDirectory(prefix="spark-stomp-demo-") as folder:
         messages = sent.to_json(orient="records", lines=True).encode().splitlines()
         broker.publish_many(FLIGHTS, messages, [("content-type", "application/json")])
-        print(f"{len(sent):,} flights are in {FLIGHTS} of the dev broker at {broker.url}.")
-        print("Starting Java and Spark; the first batch takes some seconds ...", flush=True)
+        print(f"   They are in {FLIGHTS} of {broker.url}.")
+        print("3. Starting Java and Spark ...", flush=True)
         spark = SparkSession.builder.master("local[2]").appName("spark-stomp demo").getOrCreate()
         try:
+            print("4. Starting two queries; the first batch takes some seconds ...", flush=True)
             received, alerted = start_queries(spark, broker.url, Path(folder))
             samples = watch(spark, broker, len(sent))
             received.stop()

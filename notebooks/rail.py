@@ -1,4 +1,4 @@
-"""Simulated rail feeds: generated messages in the form of two public ones, for docs/feeds.md.
+"""Simulated rail feeds: generated messages in the form of two public ones, for docs/reading.md.
 
 ``movements``  as Network Rail's train movements: a topic for each operator; a message is a JSON array
 ``forecasts``  as National Rail's Darwin: one topic; a message is gzip XML, and a header says what is in it
@@ -37,11 +37,12 @@ _NAMESPACES: Final = (
 
 @dataclass(frozen=True, order=True)
 class Operator:
-    """A train operator: the code in its topic, the number in its messages, minutes between two trains."""
+    """A train operator: code in its topic, number in its messages, minutes between two trains, and name."""
 
     code: str
     toc_id: str
     headway: float
+    name: str
 
     @property
     def topic(self) -> str:
@@ -49,7 +50,11 @@ class Operator:
         return f"/topic/TRAIN_MVT_{self.code}_TOC"
 
 
-OPERATORS: Final = (Operator("XA", "91", 2.0), Operator("XB", "92", 1.0), Operator("XC", "93", 1.5))
+OPERATORS: Final = (
+    Operator("XA", "91", 2.0, "Moorland Railway"),
+    Operator("XB", "92", 1.0, "Coast Line"),
+    Operator("XC", "93", 1.5, "Valley Trains"),
+)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Column:
         name: its name.
         types: the Spark types it may have; the first is the default.
         nullable: whether the column may have nulls. If so, a read's schema must not make it ``NOT NULL``.
-        meaning: a phrase for docs/columns.md.
+        meaning: a phrase for docs/reference.md.
     """
 
     name: str
@@ -50,16 +50,15 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         "destination",
         (STRING,),
         True,
-        "where the message came from, as a SEND names it; the header itself is in `headers`",
+        "where the message came from, as a SEND names it",
     ),
     Column("message_id", (STRING,), True, "the `message-id` header"),
     Column(
         "stable_id",
         (STRING,),
         True,
-        "an id that survives redelivery (the broker's, on Artemis with its time, or the header that "
-        "`idHeader` names; of a stream its name, `@` and the offset); null if there is none, as in all rows "
-        "from RabbitMQ without `idHeader`: then tell rows apart by something in `body`",
+        "an id that survives redelivery; of a stream its name, `@` and the offset; null if there is none, "
+        "as in all rows from RabbitMQ without `idHeader`",
     ),
     Column("content_type", (STRING,), True, "the `content-type` header as sent; null if absent"),
     Column("redelivered", (BOOLEAN,), True, "the `redelivered` header; null if it is neither true nor false"),
@@ -67,28 +66,26 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         "timestamp",
         (TIMESTAMP,),
         True,
-        "the `timestamp` header, read in the broker's unit; null if absent or malformed. RabbitMQ has only "
-        "what the producer sets: for windows and watermarks use `received_at`, or a time in `body`",
+        "the `timestamp` header, in the broker's unit; null if absent or malformed. On RabbitMQ only "
+        "producers set it: for watermarks use `received_at`",
     ),
-    Column("received_at", (TIMESTAMP,), False, "when the receiver read the frame; never null"),
+    Column("received_at", (TIMESTAMP,), False, "when the frame was read; never null"),
     Column(
         "headers",
         (HEADER_MAP,),
         False,
-        "all headers, unescaped; of repeated headers the first counts; never null",
+        "all headers, unescaped; of repeated ones the first; never null",
     ),
     Column(
         "body",
         (BINARY, STRING),
         True,
-        "the bytes of the body, or its text if the schema asks for `body string`",
+        "the bytes of the body, or its text with `body string` in the schema",
     ),
 )
 """The columns of a read without a schema, in this order."""
 
-STREAM_OFFSET = Column(
-    "stream_offset", (BIGINT,), True, "the offset in the stream; null if the message is not from a stream"
-)
+STREAM_OFFSET = Column("stream_offset", (BIGINT,), True, "the offset in the stream, or null")
 """A column that a read of streams has by default too, as the last one."""
 
 MALFORMED = "malformed"
@@ -100,7 +97,7 @@ ON_DEMAND_COLUMNS: tuple[Column, ...] = (
         True,
         "why the message could not be read (`onMalformed=column`, `bodyDecodeErrors=column`), or null",
     ),
-    Column("header_history", (HEADER_LIST,), False, "all header lines in order, with repeats; never null"),
+    Column("header_history", (HEADER_LIST,), False, "all header lines in order; never null"),
     Column("receiver", (STRING,), False, "the receiver that read the message; never null"),
     Column(
         "sequence",
@@ -116,17 +113,14 @@ SOURCE_COLUMNS: tuple[Column, ...] = DEFAULT_COLUMNS + ON_DEMAND_COLUMNS
 
 SINK_COLUMNS: tuple[Column, ...] = (
     Column("body", (BINARY, STRING), False, "the body; text is sent as UTF-8"),
-    Column(
-        "destination", (STRING,), True, "where to send the message; the option `destination` wins over it"
-    ),
+    Column("destination", (STRING,), True, "where to send the message; the option `destination` wins"),
     Column("content_type", (STRING,), True, "the `content-type` header; null sends none"),
     Column(
         "headers",
         (HEADER_MAP,),
         True,
-        "more headers; a null value leaves its header out. Headers that a broker sets on delivery, such as "
-        "`message-id` and `destination`, are not sent, nor are those that [command the "
-        "broker](sink.md#writing-what-the-source-read)",
+        "more headers; a null value leaves its header out. Not sent are those that a broker sets, such as "
+        "`message-id`, and those that [command the broker](sink.md#writing-what-the-source-read)",
     ),
     Column("persistent", (BOOLEAN,), True, "whether the broker keeps the message when it restarts"),
     Column("priority", ("int", BIGINT), True, "the `priority` header, from 0 to 9"),

@@ -99,7 +99,7 @@ class OptionError(StompError, ValueError):
 
 
 class SchemaError(StompError, ValueError):
-    """A schema asks for a column or a type that the source or the sink does not have."""
+    """A schema asks for a column or a type that does not exist."""
 
     code = "STOMP_SCHEMA_INVALID"
 
@@ -117,7 +117,7 @@ class WrongPython(StompError):
 
 
 class PasswordUnreadable(StompError):
-    """The file of ``passwordFile`` is missing, cannot be read, or contains no password."""
+    """The file of ``passwordFile`` cannot be read, or contains no password."""
 
     code = "STOMP_PASSWORD_UNREADABLE"
 
@@ -129,7 +129,7 @@ class ProtocolError(StompError):
 
 
 class LocalProtocolError(ProtocolError):
-    """We tried what the state of the session, or its version, does not allow. Nothing was sent."""
+    """We tried what the session's state or version does not allow. Nothing was sent."""
 
     code = "STOMP_LOCAL_PROTOCOL"
 
@@ -153,13 +153,13 @@ class FrameSyntaxError(RemoteProtocolError):
 
 
 class VersionError(RemoteProtocolError):
-    """The two sides have no version in common, or the peer chose one that was not offered."""
+    """The two sides have no version in common. Perhaps the peer chose one that was not offered."""
 
     code = "STOMP_VERSION_REFUSED"
 
 
 class HeartbeatLost(RemoteProtocolError):
-    """Nothing was received for the negotiated heart-beat interval and its margin."""
+    """Nothing was received for longer than the heart-beats allow."""
 
     code = "STOMP_HEARTBEAT_LOST"
 
@@ -177,7 +177,7 @@ class TransportError(StompError):
 
 
 class ConnectFailed(TransportError):
-    """There is no connection: it was refused, or the host is unreachable or unknown."""
+    """The connection was refused, or the host is unreachable or unknown."""
 
     code = "STOMP_CONNECT_FAILED"
 
@@ -189,13 +189,13 @@ class ConnectTimeout(TransportError):
 
 
 class NotStompServer(TransportError):
-    """The server does not speak STOMP (an HTTP server, for example)."""
+    """The server does not speak STOMP. It speaks HTTP, for example."""
 
     code = "STOMP_NOT_A_STOMP_SERVER"
 
 
 class TlsRefused(TransportError):
-    """The two sides do not agree on TLS: a certificate, a TLS file or the version of TLS is wrong."""
+    """A certificate, a TLS file or the version of TLS is wrong."""
 
     code = "STOMP_TLS_REFUSED"
 
@@ -219,7 +219,7 @@ class LoginRefused(BrokerError):
 
 
 class ClientIdInUse(LoginRefused):
-    """Another connection uses this ``clientId``, perhaps one of the last run that has not ended yet."""
+    """Another connection uses this ``clientId``, perhaps one of the last run."""
 
     code = "STOMP_CLIENT_ID_IN_USE"
 
@@ -255,7 +255,7 @@ class RowNotText(SinkRowError):
 
 
 class RowUnencodable(SinkRowError):
-    """No frame of the version can carry a header of the row, or its text body, unchanged."""
+    """No frame can carry a header of the row, or its text, unchanged."""
 
     code = "STOMP_SINK_ROW_UNENCODABLE"
 
@@ -285,7 +285,7 @@ class ReceiptTimeout(DeliveryError):
 
 
 class AcksRefused(DeliveryError):
-    """The broker answers each ACK of a message with an ERROR. The broker still has the message."""
+    """The broker answers each ACK of a message with an ERROR. It still has the message."""
 
     code = "STOMP_ACKS_REFUSED"
 
@@ -315,7 +315,7 @@ class CheckpointUnreadable(DeliveryError):
 
 
 class TooManyMessages(DeliveryError):
-    """A batch read found more messages than the default of ``maxMessages``, so some would be missing."""
+    """A batch read found more messages than the default of ``maxMessages``."""
 
     code = "STOMP_TOO_MANY_MESSAGES"
 
@@ -357,13 +357,13 @@ class JournalMissing(JournalError):
 
 
 class JournalMismatch(JournalError):
-    """The checkpoint names a journal other than the one that was found."""
+    """The checkpoint names another journal."""
 
     code = "STOMP_JOURNAL_MISMATCH"
 
 
 class JournalTrimmed(JournalError):
-    """The journal no longer has messages that the checkpoint has not committed."""
+    """Messages that are not committed are gone from the journal."""
 
     code = "STOMP_JOURNAL_TRIMMED"
 

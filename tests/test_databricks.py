@@ -156,7 +156,7 @@ class TestTheSourceFormat:
     def test_the_errors_that_it_names_are_documented(self) -> None:
         codes = re.findall(r"\[(STOMP_\w+)\]", NOTEBOOK.read_text(encoding="utf-8"))
         assert codes
-        errors = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+        errors = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
         assert [code for code in codes if f"`{code}`" not in errors] == []
 
     def test_another_format_is_refused(self, tmp_path: Path) -> None:
@@ -180,8 +180,17 @@ class TestTheBundle:
         assert job["max_concurrent_runs"] == 1
         assert job["job_clusters"][0]["new_cluster"]["data_security_mode"] == "SINGLE_USER"
 
+    @each_job
+    def test_it_starts_one_machine(self, job: Json) -> None:
+        (cluster,) = (one["new_cluster"] for one in job["job_clusters"])
+        assert cluster["num_workers"] == 0
+        settings = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
+        assert cluster["spark_conf"] == settings
+        assert cluster["custom_tags"] == {"ResourceClass": "SingleNode"}
+
     def test_only_one_of_them_runs(self) -> None:
-        assert jobs()["stomp_drain"]["schedule"]["pause_status"] == "UNPAUSED"
+        schedule = jobs()["stomp_drain"]["schedule"]
+        assert (schedule["pause_status"], schedule["quartz_cron_expression"]) == ("UNPAUSED", "0 0 * * * ?")
         assert jobs()["stomp_always_on"]["continuous"]["pause_status"] == "PAUSED"
 
     def test_a_failed_query_starts_again(self) -> None:

@@ -1,8 +1,8 @@
 """Show what queries are doing, from the status files that they write.
 
 In a terminal the tables are updated until Ctrl-C; anywhere else, or with
---once, they are printed once. docs/status.md explains the figures, and says
-where the file is.
+--once, they are printed once. docs/operate.md says where the file is, and
+docs/reference.md explains the figures.
 
 examples:
   spark-stomp status /data/checkpoints/orders /data/checkpoints/flights

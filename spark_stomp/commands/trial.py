@@ -7,7 +7,7 @@ One connection after the other:
 3. subscribes, ACKs the second message alone, and is cut. If nothing came, it sends some more first;
 4. subscribes, and ACKs all that comes.
 
-Messages have numbers, from 0. docs/broker-requirements.md explains each check.
+Messages have numbers, from 0. docs/brokers.md explains each check (Another broker).
 """
 
 from __future__ import annotations

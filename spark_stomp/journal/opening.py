@@ -1,17 +1,38 @@
 """Opening a journal: who may write, which objects belong to it, where it ends, and what is lost.
 
-An object store has no lock. So each writer that opens the journal puts a marker, and a writer that sees a
-newer marker stops. After that it lists frames, then states, then keys, reads what it must know, and checks
-for newer markers. Only then it puts its own state, which says what it found. The newest state decides which
-objects count. Four invariants, in which *returned* means by ``append``:
+An object store has no lock. It lists, puts and deletes, and only two things are relied on: an object that was
+put completely is in every listing that begins later, and it stays complete while it is put again. It may
+appear after its writer was told of a failure, or is dead. So writers announce themselves, and an older one
+that sees a newer one stops. To open a journal, a writer
+
+1. picks (generation, random id), a generation above all markers that it sees, and puts its marker,
+2. lists frames, then states, then keys. The newest state decides: frames are *valid* if that state accepted
+   them, or if they are of that state's writer and not below its base. Others are *void*,
+3. checks: it gives up if there is a newer marker,
+4. puts its own state, with its base, the end of what is valid, and what it accepted,
+5. checks again. Only then it appends, and deletes what is void or older than its state.
+
+An append puts frames from the end on, one object after the other, and checks. If a put failed finally, this
+writer appends no more. A trim puts how far Spark has committed, checks, and deletes from the oldest on.
+
+Four invariants, in which *returned* means by ``append``:
 
 - What was returned is accepted by every newer writer that completes the opening.
 - No position is returned by two writers.
 - A position that was returned always names the same bytes.
 - What is deleted as void is never accepted later.
 
-docs/journal.md has the steps of opening, appending and deleting, and the proof. On a disk nobody else writes,
-and the same steps are done without the checks.
+Why: the check of an older writer saw no newer marker after its put. So each newer listing began later, and
+finds the object. It is valid there: by the older writer's own state, or because a writer between them
+accepted it, by induction; if that one is newer than the lister, the lister fails step 3. So a newer base is
+never below what was returned, and the older writer returns nothing after the newer marker. An object of an
+older writer that appears late lies behind what was accepted of it, and stays void. What is deleted as void
+was so for all that open later: a listing from before this state fails its check in step 5.
+
+One case cannot be excluded: a writer that was paused between its check and its deletions may delete committed
+objects that a newer one has listed. The newer one reports it when it is asked for those frames.
+
+On a disk nobody else writes, and the same steps are done without the checks.
 
 A missing position is *lost* only if it was not committed. Only the last object may be unfinished without a
 loss: it is from an append that never returned, if no state says that the journal reached it.
@@ -157,7 +178,7 @@ def refuse_old_form(store: Objects) -> None:
 
 
 def list_journal(store: Objects, max_remembered: int) -> Listing:
-    """List frames, then states, then keys: the proof in docs/journal.md needs this order.
+    """List frames, then states, then keys: the proof above needs this order.
 
     Raises FileNotFoundError if a newer writer deletes objects meanwhile. Then check the fence and list again.
     """

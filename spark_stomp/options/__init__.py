@@ -12,9 +12,9 @@
     parsing       check_read, parse_source_options, parse_batch_options, parse_sink_options
 
 To add an option, declare one field in ``connection_options``, ``source_options`` or ``sink_options``. That is
-the only declaration: the parser, the error texts, the secrets of the command line and docs/options.md are all
-made from it. Code that uses the option reads the field. If the option contradicts another one, ``rules`` says
-so. CONTRIBUTING.md lists all steps.
+the only declaration: the parser, the error texts, the secrets of the command line and the tables in
+docs/reference.md are all made from it. Code that uses the option reads the field. If the option contradicts
+another one, ``rules`` says so. CONTRIBUTING.md lists all steps.
 
 The fields have no Python defaults, because only the parser makes these classes: a default is declared once,
 as a user would write it. To change a value, use :func:`dataclasses.replace`.

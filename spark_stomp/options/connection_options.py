@@ -40,20 +40,17 @@ class TlsOptions:
     ca_file: str | None = EVERYWHERE.optional(
         "tlsCaFile",
         PEM,
-        "PEM file with the certificates of the authorities to trust, or its text.",
+        "The authorities to trust.",
         note="the system's",
     )
-    cert_file: str | None = EVERYWHERE.optional(
-        "tlsCertFile", PEM, "PEM file with the client's certificate, or its text."
-    )
+    cert_file: str | None = EVERYWHERE.optional("tlsCertFile", PEM, "The client's certificate.")
     key_file: str | None = EVERYWHERE.optional(
-        "tlsKeyFile", KEY_FILE, "PEM file with the client's private key.", note="that of `tlsCertFile`"
+        "tlsKeyFile", KEY_FILE, "The client's private key, in PEM.", note="that of `tlsCertFile`"
     )
     key_secret: str | None = EVERYWHERE.optional(
         "tlsKeySecret",
         PEM_TEXT,
-        "PEM text of the client's private key, from a secret store, in place of `tlsKeyFile`. Spark redacts "
-        "it in plans and logs.",
+        "The same from a secret store, in place of `tlsKeyFile`. Spark redacts it.",
         secret=True,
     )
     key_password: str | None = EVERYWHERE.optional(
@@ -65,8 +62,7 @@ class TlsOptions:
     server_name: str | None = EVERYWHERE.optional(
         "tlsServerName",
         HOST_NAME,
-        "The host name that the broker's certificate must have, and for which it is asked (SNI). For a load "
-        "balancer, or another address than that in the certificate.",
+        "Host name in the broker's certificate, if it is not that of `url`.",
         note="the host of `url`",
     )
     min_version: Literal["1.2", "1.3"] = EVERYWHERE.option(
@@ -83,22 +79,20 @@ class ReconnectOptions:
         "reconnectTimeout",
         TIMEOUT,
         "5m",
-        "How long a receiver, or a task of the sink, tries to reconnect before it fails. A task sends again "
-        "what was not confirmed.",
+        "How long a receiver, or a task of the sink, tries to reconnect before it fails.",
     )
     first_delay: float = STREAMS_AND_WRITES.option(
         "reconnectDelay",
         TIMEOUT,
         "250ms",
-        "Pause before the first attempt to reconnect. Each further one is twice as long. Up to half of a "
-        "pause is left out at random, so that not all clients come at once.",
+        "Pause before the first attempt. Each further one is twice as long, less up to half at random.",
     )
     longest_delay: float = STREAMS_AND_WRITES.option(
         "reconnectDelayMax",
         TIMEOUT,
         "30s",
-        "Longest pause between two attempts. After a refused login it is at least 30 s, and a minute if "
-        "`clientId` is still in use.",
+        "Longest pause between two attempts; longer after a [refused "
+        "login](security.md#what-is-tried-again).",
     )
 
 
@@ -114,66 +108,62 @@ class ConnectionOptions:
     endpoints: tuple[Endpoint, ...] = EVERYWHERE.required(
         "url",
         ENDPOINTS,
-        "Address of the broker, or several for failover. An IPv6 address is in brackets: `stomp://[::1]:61613`.",
+        "Address of the broker, or several for failover.",
         missing='give the address of the broker, as in .option("url", "stomp://broker.example:61613")',
     )
     login: str | None = EVERYWHERE.optional("login", NAME, "User name.")
     password: str | None = EVERYWHERE.optional(
-        "password", TEXT, "Password. Spark redacts it in plans and logs.", secret=True
+        "password", TEXT, "Password, which Spark redacts.", secret=True
     )
     password_file: str | None = EVERYWHERE.optional(
         "passwordFile",
         PASSWORD_FILE,
-        "File whose content is the password, without a line break at its end. It is read again before every "
-        "CONNECT: on the driver by streaming reads; on the executors by batch reads and writes, and on the "
-        "driver too by writes. See [credentials](credentials.md).",
+        "File with the password, read again before every CONNECT. See [Passwords](security.md#passwords).",
     )
     virtual_host: str = EVERYWHERE.option("virtualHost", NAME, "/", "The `host` header of CONNECT.")
     accept_versions: tuple[str, ...] = EVERYWHERE.option(
         "acceptVersions",
         choices("1.2", "1.1", "1.0", "lenient"),
         "1.2,1.1,1.0",
-        "STOMP versions to offer. `lenient` also accepts brokers that break the rules.",
+        "STOMP versions to offer; `lenient` also accepts brokers that break the rules.",
     )
     # A judgement, not measured.
     heartbeat: tuple[int, int] = EVERYWHERE.option(
         "heartbeat",
         heartbeat_pair,
         "10s,10s",
-        "Heart-beats to offer and to ask for. If the broker sends none, only TCP notices that it is gone, "
-        "within two minutes.",
+        "Heart-beats to offer and to ask for. Without the broker's, its end is noticed within two minutes.",
     )
     # A judgement, not measured.
     connect_timeout: float = EVERYWHERE.option(
-        "connectTimeout", TIMEOUT, "10s", "Time limit for the connection, TLS and CONNECTED, per address."
+        "connectTimeout", TIMEOUT, "10s", "Limit for the connection, TLS and CONNECTED, per address."
     )
     connect_headers: HeaderPairs = EVERYWHERE.option(
         "connectHeaders",
         HEADERS,
         "{}",
-        "More headers of CONNECT. Spark shows them in plans, so put no secrets here.",
+        "More headers of CONNECT. Spark shows them in plans: no secrets.",
     )
     secret_connect_headers: HeaderPairs = EVERYWHERE.option(
         "secretConnectHeaders",
         HEADERS,
         "{}",
-        "More headers of CONNECT, which Spark redacts in plans and logs.",
+        "More headers of CONNECT, which Spark redacts.",
         secret=True,
     )
     client_id: str | None = EVERYWHERE.optional(
-        "clientId", NAME, "The `client-id` header of CONNECT, for durable topic subscriptions."
+        "clientId", NAME, "The `client-id` header of CONNECT, for durable subscriptions."
     )
     broker: str = EVERYWHERE.option(
         "broker",
         choice("auto", *(dialect.name for dialect in DIALECTS)),
         "auto",
-        "The kind of broker. `auto` takes it from the `server` header of CONNECTED.",
+        "The kind of broker; `auto` takes it from CONNECTED's `server` header.",
     )
     destination_type: Literal["queue", "topic"] | None = EVERYWHERE.optional(
         "destinationType",
         choice("queue", "topic"),
-        "What destinations are whose names do not say it, such as an address of Artemis without a prefix, or "
-        "any name that an unknown broker has.",
+        "What a destination is if its name does not say it, as on Artemis without a prefix.",
         note="not known",
     )
     tls: TlsOptions = group(TlsOptions)
@@ -190,7 +180,7 @@ class ConnectionOptions:
         "logLevel",
         choice("debug", "info", "warning", "error"),
         "warning",
-        "Lowest level of the log lines that Spark's Python processes write to stderr.",
+        "Lowest level of [log lines](operate.md#log-lines).",
     )
 
     def dialect(self, server: str | None) -> Dialect:

@@ -31,8 +31,8 @@ class Option:
             ``writeStream``).
         kind: what values it has, and how its text is parsed.
         default: text as a user would write it, or None.
-        meaning: one or two sentences for docs/options.md.
-        note: the default in docs/options.md, if it depends on other options.
+        meaning: one or two sentences for docs/reference.md.
+        note: the default in docs/reference.md, if it depends on other options.
         missing: what to do if a required option is not given; empty if the option is not required.
         secret: whether its value is kept out of errors and of the ``repr``.
         in_repr: False keeps the value out of the ``repr``, but not out of errors.

@@ -1,7 +1,8 @@
 """How the text of an option becomes a value: one :class:`Kind` for each kind of value.
 
 Spark passes every option as text. ``parse`` of a kind returns the value, or raises :class:`ValueError` with
-the reason; the caller adds the key and the text. ``allowed`` describes the values in the documentation.
+the reason; the caller adds the key and the text. ``allowed`` describes the values in
+docs/reference.md, which explains its words.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def integer(least: int, most: int | None = None) -> Kind[int]:
             raise ValueError(f"must be at most {most}")
         return int(raw)
 
-    return Kind(parse, f"whole number ≥ {least}" if most is None else f"whole number, {least} to {most}")
+    return Kind(parse, f"≥ {least}" if most is None else f"whole number, {least} to {most}")
 
 
 def choice(*words: W) -> Kind[W]:
@@ -191,7 +192,7 @@ def choice(*words: W) -> Kind[W]:
                 return word
         raise ValueError(f"must be one of {', '.join(words)}")
 
-    return Kind(parse, " / ".join(f"`{word}`" for word in words))
+    return Kind(parse, ", ".join(f"`{word}`" for word in words))
 
 
 def choices(*words: str) -> Kind[Names]:
@@ -201,7 +202,7 @@ def choices(*words: str) -> Kind[Names]:
     def parse(raw: str) -> Names:
         return _distinct(one.parse(part) for part in raw.split(","))
 
-    return Kind(parse, f"comma list of {one.allowed.replace(' / ', ', ')}")
+    return Kind(parse, f"comma list of {one.allowed}")
 
 
 def _heartbeat(raw: str) -> tuple[int, int]:
@@ -212,7 +213,7 @@ def _heartbeat(raw: str) -> tuple[int, int]:
     return out, rest[0] if rest else out
 
 
-heartbeat_pair = Kind(_heartbeat, "two durations: outgoing, incoming (one for both; `0` for none)")
+heartbeat_pair = Kind(_heartbeat, "outgoing, incoming, or one for both; `0` for none")
 
 
 def _distinct(names: Iterable[str]) -> Names:
@@ -234,7 +235,7 @@ def _name_list(raw: str) -> Names:
     return _distinct(_name(name) for name in names)
 
 
-name_list = Kind(_name_list, "a name, or a JSON list of names")
+name_list = Kind(_name_list, "names")
 
 
 def _load_json(raw: str, number: Callable[[str], object] | None = None) -> object:
@@ -368,15 +369,15 @@ def format_size(size: int) -> str:
 TEXT = Kind(_text, "text")
 NAME = Kind(_name, "text")
 # A URI may contain credentials, also in its parameters.
-FILE = Kind(_file, "path or URI of a file", shown=False)
+FILE = Kind(_file, "path or URI", shown=False)
 PEM = Kind(_pem, "path, or PEM text", shown=False)
 KEY_FILE = Kind(_key_file, "path", shown=False)
 PASSWORD_FILE = Kind(_name, "path", shown=False)
 HOST_NAME = Kind(_host_name, "host name")
 PEM_TEXT = Kind(_pem_text, "PEM text", shown=False)
-BOOLEAN = Kind(_boolean, "`true` / `false`")
-TIMEOUT = Kind(_timeout, "duration > 0 (`500ms`, `10s`, `5 minutes`)")
-SIZE = Kind(_size, "bytes, or `64k`, `10m`, `1g`")
-HEADERS = Kind(_headers, "JSON object of header names and values", shown=False)
+BOOLEAN = Kind(_boolean, "boolean")
+TIMEOUT = Kind(_timeout, "duration")
+SIZE = Kind(_size, "size")
+HEADERS = Kind(_headers, "headers", shown=False)
 BEGINS = Kind(_positions, "`earliest`, `latest`, a time with its zone, or JSON: `{name: offset}`")
 ENDS = Kind(_positions, "`latest`, or JSON: `{name: offset}`")

@@ -32,45 +32,41 @@ class MessageOptions:
         "persistent",
         choice("true", "false", "unset"),
         "true",
-        "Whether the broker keeps messages when it restarts. With `false` and `unset` they have no such "
-        "header. The column `persistent` wins.",
+        "Whether the broker keeps messages when it restarts; `false` and `unset` send no such header.",
     )
-    priority: int | None = SINK.optional(
-        "priority", integer(0, 9), "Priority of every message. The column `priority` wins."
-    )
+    priority: int | None = SINK.optional("priority", integer(0, 9), "Priority of every message.")
     ttl: float | None = SINK.optional(
         "ttl",
         TIMEOUT,
-        "How long a message lives from when it is sent; then the broker discards it. The column `ttl` wins.",
+        "How long a message lives; then the broker discards it.",
         note="unlimited",
     )
     message_type: Literal["auto", "bytes", "text"] = SINK.option(
         "messageType",
         choice("auto", "bytes", "text"),
         "auto",
-        "What a JMS client of ActiveMQ or Artemis gets: a BytesMessage or a TextMessage. `auto` makes text "
-        "of `body string` and bytes of `body binary`. Other brokers make no difference.",
+        "What JMS clients of ActiveMQ and Artemis get. `auto`: text of `body string`, bytes of `body "
+        "binary`.",
     )
     header_columns: tuple[str, ...] | None = SINK.optional(
         "headerColumns",
         name_list,
-        "More columns whose values are headers with the columns' names. A null leaves its header out.",
+        "Columns whose values become headers of the same name; a null sends none.",
     )
     on_error: Literal["fail", "drop", "deadletter"] = SINK.option(
         "onError",
         choice("fail", "drop", "deadletter"),
         "fail",
-        "What happens to a row that cannot be sent: it fails the query, is left out and counted, or goes to "
+        "Whether a row that cannot be sent fails the query, is left out and counted, or goes to "
         "`deadLetterDestination`.",
     )
     dead_letter_destination: str | None = SINK.optional(
-        "deadLetterDestination", NAME, "Destination of rows that cannot be sent, with `onError=deadletter`."
+        "deadLetterDestination", NAME, "Where rows that cannot be sent go, with `onError=deadletter`."
     )
     dedup_key: tuple[str, ...] | None = SINK.optional(
         "dedupKey",
         name_list,
-        "Column, or JSON list of columns, that identify a row. A digest of them goes into `dedupHeader`, so "
-        "that a row that is sent again can be recognised.",
+        "Columns that identify a row; a digest of them goes into `dedupHeader`.",
         note="no such header",
     )
     dedup_header: str | None = SINK.optional(
@@ -93,12 +89,10 @@ class SinkOptions:
     destination: str | None = SINK.optional(
         "destination",
         NAME,
-        "Destination of every message. Wins over the column `destination`.",
+        "Destination of every message; wins over the column.",
         note="the column",
     )
-    send_headers: HeaderPairs = SINK.option(
-        "sendHeaders", HEADERS, "{}", "Headers of every SEND. The column `headers` wins."
-    )
+    send_headers: HeaderPairs = SINK.option("sendHeaders", HEADERS, "{}", "Headers of every SEND.")
     # With the defaults of these two, a task sent persistent messages of 235 bytes as fast as a bare socket
     # without a window: 0.98 of it to RabbitMQ, 0.96 to ActiveMQ, 1.02 to Artemis (RESULTS.md, November 2026).
     receipt_window: int = SINK.option(
@@ -111,37 +105,36 @@ class SinkOptions:
         "receiptWindowBytes",
         SIZE,
         "16m",
-        "Most bytes of messages that a task has sent and the broker has not confirmed. The task keeps them "
-        "in memory, to send them again. A larger message is sent alone.",
+        "Most bytes of such messages. The task holds them in memory; a larger message is sent alone.",
     )
     # These timeouts are judgements, not measured. A memory or disk alarm may block a broker for minutes.
     receipt_timeout: float = SINK.option(
         "receiptTimeout",
         TIMEOUT,
         "30s",
-        "A broker that sends no receipt and takes no bytes for this time counts as blocked. The log says so.",
+        "After this time without a receipt or taken bytes a broker counts as blocked, and the log says so.",
     )
     blocked_timeout: float = SINK.option(
         "blockedTimeout",
         TIMEOUT,
         "5m",
-        "How long a task waits for a blocked broker, after `receiptTimeout`, before it fails.",
+        "How long a task waits for a blocked broker before it fails.",
     )
     reconnect: ReconnectOptions = group(ReconnectOptions)
     checkpoint_location: str | None = SINK.optional(
         "checkpointLocation",
         NAME,
-        "Spark's option: the query's checkpoint. The sink's status is below it.",
+        "Spark's option; the sink's status is below it.",
         in_repr=False,
     )
     query_name: str | None = SINK.optional(
-        "queryName", NAME, "Spark's option: the name of the query in the status.", in_repr=False
+        "queryName", NAME, "Spark's option; the query's name in the status.", in_repr=False
     )
     status_file: str | None = SINK.optional(
         "statusFile",
         FILE,
-        "The query's status file: a path or URI. Give source and sink the same one.",
-        note="`spark_stomp/status.json` under `checkpointLocation`, if that is set",
+        "The status file, the same as the source's.",
+        note="`spark_stomp/status.json` below `checkpointLocation`",
         in_repr=False,
     )
     message: MessageOptions = group(MessageOptions)

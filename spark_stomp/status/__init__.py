@@ -5,7 +5,7 @@ Each figure is declared in one place, as a method of a part in ``source`` or ``s
 the key, its docstring is the meaning, and what it returns is the value. Its decorator (``figure``) says
 whether it is a metric, whether the totals have its sum, whether it changes with time alone, and what the
 table of ``spark-stomp status`` calls it. The document, the file, the totals, the table and the metrics follow
-from the declaration, and docs/status.md is generated from it.
+from the declaration, and so do the tables in docs/reference.md.
 
 To add a figure, add one method and run ``make docs``. If nothing counts what the figure shows, add a counter
 where that happens.

@@ -17,7 +17,7 @@ from spark_stomp.status.source import JournalPart, QueryPart
 
 
 def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
-    """The status of a query, with the keys of docs/status.md. If it has several sources, that of the first.
+    """The status of a query; of its first source, if it has several. docs/reference.md explains the keys.
 
     ``location`` is a path or URI of the status file or of the query's checkpoint. The sink's part is read
     from the file beside it. If only the sink of a query is of this package, only that file exists, and the

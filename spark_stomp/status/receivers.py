@@ -71,17 +71,17 @@ class ReceiverPart(Part):
 
     @Time()
     def connected_since(self) -> float | None:
-        """When the receiver was subscribed; null if it is not."""
+        """Since when the receiver is subscribed."""
         return self.status.connection.since if self.status.connection.connected else None
 
     @Time()
     def disconnected_since(self) -> float | None:
-        """When the connection was lost, or when this run began; null if the receiver is subscribed."""
+        """Since when the receiver is not subscribed."""
         return None if self.status.connection.connected else self.status.connection.since
 
     @Gauge()
     def attempts(self) -> int:
-        """How many attempts to connect have failed since `disconnected_since`."""
+        """Failed attempts to connect since `disconnected_since`."""
         return self.status.connection.attempts
 
     @Counter(summed=True, label="reconnects", trouble=True)
@@ -91,17 +91,17 @@ class ReceiverPart(Part):
 
     @Figure()
     def last_error(self) -> str | None:
-        """Why the last connection was lost, or could not be made; null if neither has happened."""
+        """Why the last connection was lost, or could not be made."""
         return self.status.connection.last_error
 
     @Time()
     def last_error_at(self) -> float | None:
-        """When `last_error` happened; null without an error."""
+        """When `last_error` happened."""
         return self.status.connection.last_error_at
 
     @Counter(summed=True)
     def delivered(self) -> int:
-        """Messages that the broker has delivered; a redelivered message counts again."""
+        """Messages that the broker has delivered; redelivered ones count again."""
         return self.status.counts.delivered
 
     @Counter(summed=True, metric="delivered_bytes")
@@ -111,56 +111,54 @@ class ReceiverPart(Part):
 
     @Gauge(summed=True, label="received", column=2)
     def received(self) -> int:
-        """Messages that were received and give a row. If a connection is lost, this falls by the messages
-        that Spark does not know yet; the broker redelivers them."""
+        """Messages that give a row. If a connection is lost, this falls by those that Spark does not know
+        yet."""
         return self.status.received
 
     @Gauge(summed=True, label="committed", column=4)
     def committed(self) -> int | None:
-        """Received messages whose batch is proved to be committed; null with `ackAfter=journal`, which
-        counts them for all receivers together."""
+        """Received messages whose batch is proved to be committed; null with `ackAfter=journal`."""
         return self.status.committed if self.knows_commits else None
 
     @Gauge(summed=True, label="acked", column=3)
     def acked(self) -> int:
-        """Received messages that need no ACK any more: the broker has confirmed their ACK, or their
-        connection is gone."""
+        """Received messages that need no ACK any more: it is confirmed, or their connection is gone."""
         return self.status.acked
 
     @Gauge(summed=True, label="un-acked", column=1)
     def unacked(self) -> int:
-        """Deliveries on the current connection whose ACK the broker has not confirmed."""
+        """Deliveries on this connection whose ACK the broker has not confirmed."""
         return self.status.unacked
 
     @Time(label="oldest", column=5)
     def oldest_unacked_at(self) -> float | None:
-        """When the oldest un-acked delivery came; null if there is none."""
+        """When the oldest un-acked delivery came."""
         return None if self.since_unacked is None else self.since_unacked / 1e6
 
     @Gauge(passing=True)
     def oldest_unacked_seconds(self) -> float:
-        """Age of the oldest un-acked delivery when this was written, in seconds; 0 if there is none."""
+        """Age of the oldest un-acked delivery, in seconds; 0 if there is none."""
         age = 0.0 if self.since_unacked is None else time.time() - self.since_unacked / 1e6
         return round(max(0.0, age), 3)
 
     @Gauge()
     def window_full(self) -> bool:
-        """Whether the un-acked window is full: the broker sends no more until something is acknowledged."""
+        """Whether the un-acked window is full: the broker sends no more until an ACK."""
         return self.status.window_full
 
     @Gauge()
     def paused(self) -> bool:
-        """Whether the receiver reads nothing because it holds as many bytes as `maxBufferedBytes` allows."""
+        """Whether the receiver reads nothing because memory is full (`maxBufferedBytes`)."""
         return self.status.paused_since is not None
 
     @Time()
     def paused_since(self) -> float | None:
-        """When the receiver was paused; null if it reads."""
+        """Since when the receiver is paused."""
         return self.status.paused_since
 
     @Gauge(label="held", column=6)
     def buffered_bytes(self) -> int:
-        """Bytes of messages that the receiver holds in memory."""
+        """Bytes of messages that the receiver holds."""
         return self.status.buffered
 
     @Counter(summed=True, label="redelivered", trouble=True, column=7)
@@ -170,18 +168,18 @@ class ReceiverPart(Part):
 
     @Gauge()
     def delivery_count(self) -> int:
-        """The largest `x-delivery-count` of a redelivered message since the start: how often a quorum queue
-        of RabbitMQ delivered it before. Beyond its `delivery-limit` the queue drops the message."""
+        """The largest `x-delivery-count` so far; beyond its `delivery-limit` a quorum queue of RabbitMQ drops
+        the message."""
         return self.status.counts.delivery_count
 
     @Counter(summed=True)
     def reattached(self) -> int:
-        """Deliveries of a message that was held already; they give no second row."""
+        """Deliveries of a message that was held already; no second row."""
         return self.status.counts.reattached
 
     @Counter(summed=True)
     def dropped(self) -> int:
-        """Deliveries of a message that was committed already; they are acknowledged again and give no row."""
+        """Deliveries of a message that was committed already; acknowledged again, no row."""
         return self.status.counts.dropped
 
     @Counter(summed=True, label="doubled", trouble=True)
@@ -214,60 +212,59 @@ class TotalsPart(Part):
 
     @Counter(label="rows")
     def rows(self) -> int:
-        """Rows in batches of this run that are proved to be committed by Spark."""
+        """Rows in batches of this run that are proved to be committed."""
         return self.counted.committed
 
     @Gauge(label="committed/s", passing=True)
     def rows_per_second(self) -> float:
-        """How much `rows` grew in a second, over the last ten seconds."""
+        """`rows` a second, over the last ten seconds."""
         return round(self.observed.committed, 1)
 
     @Gauge(label="received/s", passing=True)
     def received_per_second(self) -> float:
-        """How much `delivered` grew in a second, over the last ten seconds."""
+        """`delivered` a second, over the last ten seconds."""
         return round(self.observed.received, 1)
 
     @Gauge(label="waiting")
     def rows_waiting(self) -> int:
-        """Rows that were received and are not in a committed batch yet."""
+        """Rows that were received and are not committed yet."""
         return self.counted.waiting
 
     @Gauge(label="more waiting")
     def more_waiting(self) -> bool:
-        """Whether the last batch probably left messages behind, here or on the broker."""
+        """Whether the last batch probably left messages behind."""
         return self.leaves_more
 
     @Figure()
     def receivers(self) -> int:
-        """How many receivers the source has."""
+        """How many receivers there are."""
         return len(self.of_receivers)
 
     @Figure()
     def connected(self) -> int:
-        """How many receivers are subscribed."""
+        """How many of them are subscribed."""
         return sum(one["connected"] for one in self.of_receivers)
 
     @Figure()
     def window_full(self) -> bool:
-        """Whether the un-acked window of any receiver is full."""
+        """Whether the window of any is full."""
         return any(one["window_full"] for one in self.of_receivers)
 
     @Figure()
     def paused(self) -> bool:
-        """Whether any receiver is paused."""
+        """Whether any is paused."""
         return any(one["paused"] for one in self.of_receivers)
 
     @Figure(label="oldest")
     def oldest_unacked_at(self) -> str | None:
-        """When the oldest un-acked delivery of all receivers came; null if there is none."""
+        """The earliest of the receivers."""
         return min(
             (one["oldest_unacked_at"] for one in self.of_receivers if one["oldest_unacked_at"]), default=None
         )
 
     @Figure(passing=True)
     def oldest_unacked_seconds(self) -> float:
-        """Age of the oldest un-acked delivery of all receivers when this was written, in seconds; 0 if there
-        is none."""
+        """The largest of the receivers."""
         return max((one["oldest_unacked_seconds"] for one in self.of_receivers), default=0.0)
 
     def shown(self) -> Figures:

@@ -135,12 +135,12 @@ class SinkPart(Part):
 
     @Figure()
     def query(self) -> str:
-        """The name of the query: the user's name for it, else the last part of its checkpoint's location."""
+        """The user's name of the query, else the last part of its checkpoint."""
         return query_name(self.options)
 
     @Figure()
     def run(self) -> str | None:
-        """Spark's id of the run; null for a batch write. Counts begin at 0 with each run."""
+        """Spark's id of the run; null for a batch write. Counts begin at 0 with each."""
         return self.spark_run
 
     @Figure()
@@ -160,17 +160,17 @@ class SinkPart(Part):
 
     @Figure()
     def failure(self) -> None:
-        """Which batch was not finished last, and why; null again once a later batch is done."""
+        """Which batch was not finished, and why; null once a later one is done."""
         return
 
     @Time()
     def failed_at(self) -> None:
-        """When `failure` happened; null without a failure."""
+        """When `failure` happened."""
         return
 
     @Gauge(label="batch")
     def batch(self) -> int | None:
-        """The number of the last batch that is done; null for a batch write."""
+        """The number of the last batch that is done."""
         return self.number
 
     @Counter(label="confirmed")
@@ -180,17 +180,17 @@ class SinkPart(Part):
 
     @Counter(label="resent", trouble=True)
     def resent(self) -> int:
-        """Messages that were sent again after a connection broke; at most this many arrived twice."""
+        """Messages sent again after a connection broke; at most this many arrived twice."""
         return self.tasks.resent
 
     @Counter(label="dropped", trouble=True)
     def dropped(self) -> int:
-        """Rows that cannot be sent and were left out."""
+        """Rows that were left out because they cannot be sent."""
         return self.tasks.dropped
 
     @Counter(label="dead-lettered", trouble=True)
     def dead_lettered(self) -> int:
-        """Rows that cannot be sent and went to the dead letter destination."""
+        """Rows that went to the dead letter destination."""
         return self.tasks.dead_lettered
 
     @Counter()
@@ -205,12 +205,12 @@ class SinkPart(Part):
 
     @Gauge(label="receipts p50")
     def receipt_p50_seconds(self) -> float | None:
-        """Seconds within which half of the receipts came, in the last batch with messages."""
+        """Seconds within which half of the receipts came, in the last batch."""
         return self.tasks.latency(0.5) or self.before.get("receipt_p50_seconds")
 
     @Gauge(label="p99")
     def receipt_p99_seconds(self) -> float | None:
-        """Seconds within which 99 of 100 receipts came, in the last batch with messages."""
+        """Seconds within which 99 of 100 receipts came, in the last batch."""
         return self.tasks.latency(0.99) or self.before.get("receipt_p99_seconds")
 
     def shown(self) -> Document:

@@ -72,12 +72,12 @@ class JournalPart(Part):
 
     @Gauge(label="committed")
     def committed(self) -> int:
-        """The position below which Spark has committed everything."""
+        """Below this position Spark has committed everything."""
         return self.journal.committed
 
     @Gauge(label="end")
     def end(self) -> int:
-        """The position below which everything is durable."""
+        """Below this position everything is durable."""
         return self.journal.end
 
     @Gauge(label="size")
@@ -87,23 +87,22 @@ class JournalPart(Part):
 
     @Gauge(label="not durable yet")
     def waiting(self) -> int:
-        """Messages that were received and are not durable yet."""
+        """Messages that are not durable yet."""
         return self.unwritten
 
     @Gauge()
     def held(self) -> int:
-        """Messages that are held and have their id in the dedup index."""
+        """Messages that are held, with their id in the dedup index."""
         return self.index.held
 
     @Gauge()
     def remembered(self) -> int:
-        """Committed messages whose keys the dedup index remembers."""
+        """Committed messages that the dedup index remembers."""
         return self.index.remembered
 
     @Counter()
     def evicted(self) -> int:
-        """Committed messages whose keys the dedup index had to forget; they give a second row if they are
-        redelivered."""
+        """Committed messages that the dedup index had to forget; redelivered, they give a second row."""
         return self.index.evicted
 
 
@@ -124,7 +123,7 @@ class QueryPart(Part):
 
     @Figure()
     def version(self) -> int:
-        """The version of this format: 1. New keys may come without a new version."""
+        """The version of this format, 1. New keys may come without a new version."""
         return VERSION
 
     @Figure()
@@ -134,12 +133,12 @@ class QueryPart(Part):
 
     @Figure()
     def source(self) -> int:
-        """The number of this source: 1, or in a query with several sources 1, 2 and so on."""
+        """The number of this source in its query, from 1."""
         return self.number
 
     @Figure()
     def run(self) -> str:
-        """A random id, new for each source at each start of the query."""
+        """A random id, new at each start."""
         return self.identity.run
 
     @Figure()
@@ -154,25 +153,24 @@ class QueryPart(Part):
 
     @Figure()
     def driver(self) -> str:
-        """Identifies the driver's process on its machine: the sources of a query have the same."""
+        """Identifies the driver's process: the sources of a query have the same."""
         return self.identity.driver
 
     @Gauge()
     def running(self) -> bool:
-        """Whether the query runs; false once it has ended in order. A killed process cannot write that, so
-        see `written_at` too."""
+        """Whether the query runs; false once it has ended in order. A killed process cannot write that: see
+        `written_at`."""
         return self.is_running
 
     @Figure()
     def stopping(self) -> bool:
-        """Whether the query runs and is being stopped: the source sends its last ACKs."""
+        """Whether the query is being stopped: the source sends its last ACKs."""
         return self.is_running and self.is_stopping
 
     @Gauge()
     def unfinished(self) -> bool:
-        """Whether the query ended within a batch: no commit of its last batch was seen, in
-        `checkpointLocation` or by a call of Spark. It failed, in its sink for example, was stopped during
-        that batch, or had one batch and no `checkpointLocation`. The messages of that batch come again."""
+        """Whether the query ended within a batch: no commit of its last batch was seen. Its messages come
+        again."""
         return self.ended_within_batch
 
     @Figure()
@@ -182,12 +180,12 @@ class QueryPart(Part):
 
     @Figure(passing=True)
     def waiting_for(self) -> str | None:
-        """What has to happen before the query gets on, in one sentence; null once it ends."""
+        """What has to happen before the query gets on, in one sentence."""
         return None if self.observed.waiting is None else self.observed.waiting.text
 
     @Time()
     def waiting_since(self) -> float | None:
-        """Since when the query waits for that; null once it ends."""
+        """Since when the query waits for that."""
         return self.observed.since
 
     @Time(label="batch began")
@@ -197,7 +195,7 @@ class QueryPart(Part):
 
     @Time(label="last commit")
     def last_commit_at(self) -> float | None:
-        """When the source last learned that Spark had committed a batch; null before that."""
+        """When the source last learned of a commit."""
         return self.observed.committed_at
 
     @Time(label="began")
@@ -227,7 +225,7 @@ class QueryPart(Part):
 
     @Figure()
     def sink(self) -> None:
-        """Figures of the sink, from the file beside this one; null without a sink of this package."""
+        """Figures of the sink of this package, from the file beside this one."""
         return
 
 

@@ -1,4 +1,4 @@
-"""docs/tables.md: its programs as they stand there, while their drivers are killed."""
+"""docs/exactly-once.md: its programs as they stand there, while their drivers are killed."""
 
 from __future__ import annotations
 

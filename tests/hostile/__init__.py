@@ -1,6 +1,6 @@
 """Peers that mean harm, and what becomes of those who meet them.
 
-``python -m hostile`` (in tests/) runs every case and prints the table of docs/hostile-peers.md.
+``python -m hostile`` (in tests/) runs every case and prints the table of tests/hostile/README.md.
 """
 
 from __future__ import annotations

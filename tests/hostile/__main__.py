@@ -1,6 +1,6 @@
 """Runs the cases, or those whose names contain an argument, and prints a table of what came of them.
 
-``--write`` puts it into docs/hostile-peers.md.
+``--write`` puts it into README.md beside this file.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 from hostile import CASES
 from hostile.case import Result
 
-PAGE = Path(__file__).parents[2] / "docs" / "hostile-peers.md"
+PAGE = Path(__file__).parent / "README.md"
 _BEGIN = "<!-- the table; by python -m hostile --write -->\n"
 
 
 def line(result: Result) -> str:
-    # Of an error only its code: docs/errors.md says what it means.
+    # Of an error only its code: docs/reference.md says what it means.
     code = re.match(r"\[(STOMP_\w+)\]", result.outcome)
     outcome = f"`{code[1]}`" if code else result.outcome.replace("|", "\\|")
     return f"| {result.name} | {outcome} | {result.seconds:.1f} s | {result.peak / (1 << 20):.0f} MiB |"

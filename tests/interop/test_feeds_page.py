@@ -1,4 +1,4 @@
-"""docs/feeds.md on ActiveMQ, which the feeds are: its code, with generated messages and shorter pauses."""
+"""The feeds of docs/reading.md on ActiveMQ, which they are: its program, with generated messages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from rail import DARWIN, Call, Message, calls, forecasts, movements
+from rail import Call, Message, calls, movements
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
-from support.docs import ROOT
+from support.docs import READING, programs
 from support.driven import publish
 from support.options import source_options
 from support.receivers import running
@@ -26,9 +26,7 @@ from spark_stomp.status import read_status
 
 pytestmark = pytest.mark.broker
 
-MOVEMENTS, ARRIVALS, GAPS = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs" / "feeds.md").read_text(encoding="utf-8"), re.DOTALL
-)
+(MOVEMENTS,) = programs(READING, "Feeds")
 ALL = "/topic/TRAIN_MVT_ALL_TOC"
 MINUTE = timedelta(minutes=1)
 
@@ -50,7 +48,7 @@ def execute(broker: Broker, spark: SparkSession, tmp_path: Path, monkeypatch: py
         block = re.sub(r'"url", "[^"]*"', f'"url", "{broker.url}"', block)
         block = block.replace('"/data', f'"{tmp_path}').replace("10 seconds", "1 second")
         names: dict[str, Any] = {"__name__": "__main__", "spark": spark, "os": os}
-        exec(compile(block, "feeds.md", "exec"), names)
+        exec(compile(block, "reading.md", "exec"), names)
         return names
 
     return run
@@ -86,7 +84,7 @@ def read_all(broker: Broker, query: StreamingQuery, topic: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(330)
-def test_movements_and_the_gap_of_those_that_expired(
+def test_movements_but_for_those_that_expired(
     broker: Broker, spark: SparkSession, execute: Execute, tmp_path: Path
 ) -> None:
     begin = datetime(2026, 3, 2, 6, 0, tzinfo=timezone.utc)
@@ -123,29 +121,6 @@ def test_movements_and_the_gap_of_those_that_expired(
         if kept(one)
     ]
     assert sorted(map(tuple, found)) == sorted(expected)
-    gaps = execute(GAPS)["gaps"].selectExpr("unix_seconds(before)", "unix_seconds(after)").collect()
-    before, after = (begin + number * MINUTE for number in (10, 16))
-    assert list(map(tuple, gaps)) == [(before.timestamp(), after.timestamp())]
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(330)
-def test_darwin_by_a_selector(broker: Broker, spark: SparkSession, execute: Execute, tmp_path: Path) -> None:
-    trains = calls(datetime(2026, 3, 2, 6, 0, tzinfo=timezone.utc), 5, failure=(0, 1))
-    messages = list(forecasts(trains))
-    assert len(messages) > len(trains)  # schedules, which are not wanted
-    query = execute(ARRIVALS)["query"]
-    checkpoint = tmp_path / "checkpoints" / "arrivals"
-    subscribed(query, checkpoint)
-    send(broker, DARWIN, messages)
-    read_all(broker, query, DARWIN)
-    found = spark.read.parquet(str(tmp_path / "arrivals")).select("place", "planned", "arrived").collect()
-    assert sorted(map(tuple, found)) == sorted(
-        (f"STOP{call.stop}", f"{call.planned:%H:%M}", f"{call.actual:%H:%M}") for call in trains
-    )
-    # The broker has left out the others.
-    (receiver,) = read_status(str(checkpoint))["receivers"].values()
-    assert receiver["received"] == len(trains)
 
 
 def test_a_second_run_waits_for_its_client_id(broker: Broker) -> None:

@@ -1,4 +1,4 @@
-"""What docs/platforms.md says of Amazon MQ, on its release: a standby, and STOMP over WebSocket."""
+"""What docs/brokers.md says of Amazon MQ, on its release: a standby, and STOMP over WebSocket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sets the headers of a MESSAGE: the table of docs/brokers.md, measured.
+"""Who sets the headers of a MESSAGE: the table of tests/data/message_headers.md, measured.
 
 ``SPARK_STOMP_WRITE_HEADER_TABLE=1`` writes the columns of the brokers that were tested.
 """
@@ -17,7 +17,7 @@ from support.waiting import PATIENCE
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol import HEARTBEAT, NEED_DATA, Frame, FrameDecoder, encode_frame
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/brokers.md"
+PAGE = Path(__file__).resolve().parents[1] / "data" / "message_headers.md"
 BEGIN, END = "<!-- headers of MESSAGE -->\n", "<!-- end -->"
 COLUMNS = ("rabbitmq", "activemq", "artemis")
 VERSIONS = ("1.2", "1.1", "1.0")

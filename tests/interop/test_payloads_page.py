@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -10,10 +9,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from support.brokers import ActiveMQ, Broker, Unavailable
-from support.brokers.cache import cached, maven_file
+from support.brokers import ActiveMQ, Broker
 from support.brokers.fixtures import on_real_brokers
-from support.brokers.process import run as run_command
 from support.docs import ROOT
 from support.driven import Run, publish
 
@@ -103,11 +100,6 @@ def test_what_it_prints(recipe: Recipe, heading: str, capsys: pytest.CaptureFixt
     AFTER.get(heading, lambda recipe: None)(recipe)
 
 
-def add_avro(recipe: Recipe) -> None:
-    # The newest on Maven Central in November 2026; it runs on Spark 4.3.
-    recipe.add_jars(fetched("org.apache.spark:spark-avro_2.13:4.1.1:jar"))
-
-
 def send_maps(recipe: Recipe) -> None:
     """A JMS client in Spark's Java process sends to both queues of the section."""
     assert isinstance(recipe.broker, ActiveMQ)
@@ -121,7 +113,7 @@ def send_maps(recipe: Recipe) -> None:
     connection = factory.createConnection()
     try:
         session = connection.createSession(False, 1)
-        for queue in ("maps", "jsonmaps"):
+        for queue in ("maps",):
             producer = session.createProducer(session.createQueue(queue))
             for symbol, price, volume in (("ACME", 12.5, 3_000_000_000), ("EMCA", 0.1, 7)):
                 message = session.createMapMessage()
@@ -143,34 +135,8 @@ def check_dead_letters(recipe: Recipe) -> None:
     assert len(ids - {None}) == (0 if recipe.broker.dialect == "rabbitmq" else 3)
 
 
-BEFORE: dict[str, Callable[[Recipe], None]] = {"Avro": add_avro, "JMS maps": send_maps}
+BEFORE: dict[str, Callable[[Recipe], None]] = {"JMS maps": send_maps}
 AFTER: dict[str, Callable[[Recipe], None]] = {"JSON, and what fails": check_dead_letters}
-
-
-def fetched(artifact: str) -> list[Path]:
-    """The files of an artifact of Maven Central; skips the test without them."""
-    try:
-        return [*cached(artifact.replace(":", "-"), lambda folder: maven_file(artifact, folder)).iterdir()]
-    except Unavailable as error:
-        pytest.skip(f"{artifact} is not available: {' '.join(str(error).split())[:200]}")
-
-
-@pytest.mark.parametrize("broker", ["rabbitmq"], indirect=True)
-def test_protobuf(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
-    release = recipe.spark.version
-    recipe.add_jars(fetched(f"org.apache.spark:spark-protobuf_2.13:{release}:jar"))
-    machine = {"arm64": "aarch_64", "aarch64": "aarch_64"}.get(platform.machine(), "x86_64")
-    system = "osx" if platform.system() == "Darwin" else "linux"
-    (protoc,) = fetched(f"com.google.protobuf:protoc:4.29.3:exe:{system}-{machine}")
-    protoc.chmod(0o755)
-    (definition,) = blocks("Protobuf", "proto")
-    (recipe.folder / "orders.proto").write_text(definition)
-    (command,) = blocks("Protobuf", "shell")
-    _, *arguments = command.replace("/data/", f"{recipe.folder}/").split()
-    run_command(protoc, *arguments, folder=recipe.folder)
-    capsys.readouterr()
-    recipe.run("Protobuf")
-    assert capsys.readouterr().out.count("|EU|") == 3
 
 
 @on_real_brokers
@@ -225,5 +191,4 @@ def test_a_section_with_a_program_says_where_it_was_seen() -> None:
     assert programs - {heading for _, heading in CASES} == {
         "Before each recipe",
         "Delayed messages",
-        "Protobuf",
     }

@@ -1,4 +1,4 @@
-"""docs/streams.md on RabbitMQ: its example as it is printed, the command line, and times."""
+"""The streams of docs/reading.md on RabbitMQ: the example as it is printed, the command line, and times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.brokers.rabbitmq import RabbitMQ
-from support.docs import ROOT
+from support.docs import READING, programs
 from support.driven import publish
 from support.streams import new_stream
 from support.waiting import PATIENCE
@@ -25,7 +25,7 @@ from spark_stomp.source.reads import read_stream
 
 pytestmark = pytest.mark.broker
 
-PAGE = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
+SECTION = "Streams of RabbitMQ"
 URL = "stomp://localhost:61613"
 QUEUE = "orders"
 LATER = "2100-01-01T00:00:00Z"
@@ -34,9 +34,8 @@ LATER = "2100-01-01T00:00:00Z"
 @pytest.mark.spark
 @pytest.mark.timeout(330)  # 40 s on two idle cores (November 2026)
 def test_the_example(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    texts = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
-    (printed,) = (text for text in texts if "stable_id" in text)
+    (program,) = programs(READING, SECTION)
+    (printed,) = programs(READING, SECTION, "text")
     assert URL in program and f"/queue/{QUEUE}" in program
     (tmp_path / "streams.py").write_text(program.replace(URL, rabbitmq.url), encoding="utf-8")
     # As a reader starts it, whatever this session has set for Spark.

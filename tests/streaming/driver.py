@@ -9,7 +9,7 @@ its standard input. MODE says where the rows go:
 - ``stall``: half of the first batch to ``FOLDER/output/partial``; then it waits to be killed;
 - ``files``: Spark's own file sink under ``FOLDER/output``, as JSON;
 - ``parquet``: the same as Parquet;
-- ``recipe HEADING``: as the program under that heading of docs/tables.md says, but into ``FOLDER/output``;
+- ``recipe HEADING``: as the program under that heading of docs/exactly-once.md, but into ``FOLDER/output``;
 - ``stomp``: the connector's sink, with the column ``id`` for ``dedupKey``: the body as text. Its options are
   those that begin with ``sink.``, without that.
 
@@ -48,8 +48,8 @@ def writer(frame: DataFrame, output: Path, mode: str, sink: dict[str, str]) -> D
 
 
 def recipe(heading: str, folder: str, options: dict[str, str]) -> StreamingQuery:
-    """The query of a program in docs/tables.md."""
-    page = ROOT / "docs" / "tables.md"
+    """The query of a program in docs/exactly-once.md."""
+    page = ROOT / "docs" / "exactly-once.md"
     names: dict[str, Any] = {"__name__": "__main__"}
     for program in (*programs(page, "Before each recipe"), *programs(page, heading)):
         text = program.replace("/data/tables/orders", f"{folder}/output")

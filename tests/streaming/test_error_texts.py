@@ -270,7 +270,7 @@ def test_a_mistake_over_connect(
     texts: dict[str, str],
     title: str,
 ) -> None:
-    client.conf.set(SERVER_STACKTRACE, "false")  # as docs/troubleshooting.md says
+    client.conf.set(SERVER_STACKTRACE, "false")  # as docs/operate.md says
     text = text_of(title, Place(client, *brokers, tmp_path))
     assert JVM not in text
     check(f"{title}, over Connect", text, texts)

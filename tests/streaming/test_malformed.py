@@ -1,14 +1,13 @@
-"""Malformed messages under Spark, and the recipe of docs/malformed.md, word for word."""
+"""Malformed messages under Spark, and the recipe of docs/reading.md, word for word."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.docs import ROOT
+from support.docs import READING, programs
 from support.spark import Recorder, Running, drains, stomp_stream
 from support.waiting import wait_until
 
@@ -20,9 +19,7 @@ QUEUE = "/queue/orders"
 DEAD = "/queue/orders.dead"
 NUL = b"x:a\0b\n"
 GOOD = [b"good %d" % number for number in range(40)]
-RECIPE = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs" / "malformed.md").read_text(encoding="utf-8"), re.DOTALL
-)
+RECIPE = programs(READING, "Malformed messages")
 
 
 def poisoned(broker: DevBroker) -> None:
@@ -55,7 +52,7 @@ def test_the_recipe_routes_them_to_a_dead_letter_queue(
     names: dict[str, Any] = {"spark": spark}
     for block in RECIPE:
         own = block.replace("stomp://broker:61613", devbroker.url).replace("/data/", f"{tmp_path}/")
-        exec(compile(own, "docs/malformed.md", "exec"), names)
+        exec(compile(own, "docs/reading.md", "exec"), names)
     query = names["query"]
     try:
         wait_until(lambda: devbroker.queue(DEAD).depth == 1 or query.exception(), what="the dead letter")

@@ -1,27 +1,25 @@
-"""What docs/sql.md shows: each block runs as it is there, against a dev broker in the place of the page's."""
+"""The SQL of docs/reading.md: each block runs as it stands there, but on a dev broker."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
-from support.docs import ROOT
+from support.docs import READING, programs
 
 from spark_stomp.devbroker import DevBroker
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 
-PAGE = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
 URL = "stomp://localhost:61613"
 QUEUE = "/queue/orders"
 BODIES = [b"order %d" % number for number in range(5)]
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return programs(READING, "SQL", language)
 
 
 def statements() -> list[str]:
@@ -76,7 +74,7 @@ def test_a_stream_goes_on_in_sql(spark: SparkSession, devbroker: DevBroker) -> N
 
 
 class TestWhatDoesNotWork:
-    """Each of them is in the page's table; where Spark can do it one day, the page is out of date."""
+    """The page says so of each; if Spark can do it one day, the page is out of date."""
 
     def test_a_table_hands_over_none_of_its_options(self, sql: Any) -> None:
         with pytest.raises(Exception, match=r"STOMP_OPTIONS_INVALID.*a table keeps no options"):

@@ -1,56 +1,89 @@
-"""The pages of docs/ that are generated from the code. ``python tests/support/docs.py`` writes them."""
+"""``docs/reference.md``, which is generated from the code but for two parts.
+
+``python tests/support/docs.py`` writes it.
+"""
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
+import spark_stomp
 from spark_stomp import errors
 from spark_stomp.columns import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS, Column
+from spark_stomp.errors import StompError
 from spark_stomp.options import OPTIONS, Option
-from spark_stomp.status.figure import Part
+from spark_stomp.options.kinds import BOOLEAN, HEADERS, SIZE, TIMEOUT
+from spark_stomp.status.figure import Figure, Part
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
-_STATUS_PAGE = ROOT / "docs" / "status.md"
-_API_PAGE = ROOT / "docs" / "api.md"
+READING = ROOT / "docs" / "reading.md"
+REFERENCE = ROOT / "docs" / "reference.md"
+# What is written by hand in the page: from one of these headings to the next generated one.
+_BY_HAND = ("## Python API\n", "## Versions\n")
+_NAMES = "### Names\n"
+# Modules whose names users import; the names of spark_stomp.errors are in the table of errors.
+MODULES = (
+    "spark_stomp",
+    "spark_stomp.devbroker",
+    "spark_stomp.devbroker.pytest_plugin",
+    "spark_stomp.status",
+)
 
-_OPTIONS_PAGE = """\
-# Options
+_PAGE = """\
+# Reference
 
-For people who write a query: every option, with its values and its default.
+For people who look something up: options, columns, status keys, errors, the Python API, and versions.
 
-The case of a key does not matter. Options that hold headers are JSON, because Spark does not keep the case
-of keys. An option that is unknown, malformed or contradicts another one is an error. The error lists all
-problems, and names the option that was probably meant.
+## Options
 
-{options}"""
+The case of a key does not matter. An option that is unknown, malformed or contradicts another one is an
+error, which lists all problems.
 
-_COLUMNS_PAGE = """\
-# Columns
+- A *duration* is `500ms`, `10s` or `5 minutes`, and more than 0. A *size* is in bytes, or `64k`, `10m`, `1g`.
+- *Names* are one name, or a JSON list of names.
+- *Headers* are a JSON object of names and values, because Spark does not keep the case of keys.
 
-For people who write a query: the columns that a read gives and a write takes. [Payloads](payloads.md) says
-how to read what a body holds.
+**Bold** is the default.
 
-## The source
+### Every read and write
+
+{connections}
+### Every read
+
+{reads}
+### Streaming reads
+
+{streams}
+### Writes
+
+The columns `headers`, `persistent`, `priority` and `ttl` win over the options for them.
+
+{writes}
+## Columns
 
 Without a schema, a read has these columns:
 
 {default}
-`.schema(...)` chooses any of these and of the following columns, in any order:
+`.schema(...)` chooses any of these and of the following, in any order:
 
 {on_demand}
-## The sink
+A write takes these columns, and those that `headerColumns` and `dedupKey` name. Any other one is an error.
 
-The sink takes these columns, and those that `headerColumns` and `dedupKey` name. Any other one is an error.
+{sink_columns}
+## Status keys
 
-{sink}"""
-
-_STATUS_KEYS = """\
-Times are ISO 8601 in UTC. Counts begin at 0 with each start of the query.
+Times are ISO 8601 in UTC. Counts begin at 0 with each start of the query. What does not apply is null. Keys
+in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spark_stomp_journal_`, of the sink
+`spark_stomp_sink_`). Those of counts end in `_total`, those of times in `_timestamp_seconds` without `_at`.
 
 {query}
 ### Totals
@@ -67,111 +100,204 @@ Times are ISO 8601 in UTC. Counts begin at 0 with each start of the query.
 ### Sink
 
 {sink}
-"""
+## Errors
 
-
-_ERRORS = """\
-Code that calls this package's Python functions can catch these classes. An error of a query reaches your
-program as an exception of Spark: look for the code in its text. [errors.md](errors.md) says what each code
-means.
+Every error, also of a query, begins with its code. The text says which value was wrong, what is allowed, and
+what the broker said. In brackets are the class in `spark_stomp.errors` and nearer bases than `StompError`.
 
 {errors}
 """
 
+# The tables of options, in the order of the page.
+EVERYWHERE = [option for option in OPTIONS if option.scopes >= {"source", "sink"}]
+READS = [option for option in OPTIONS if "batch" in option.scopes and "sink" not in option.scopes]
+STREAMS = [option for option in OPTIONS if option.scopes == {"source"}]
+WRITES = [option for option in OPTIONS if option.scopes == {"sink"}]
+
+# By code. What happened is in the docstring of its class.
+_TO_DO = {
+    "STOMP_ERROR": "No error has this code",
+    "STOMP_OPTIONS_INVALID": "Correct what the text lists",
+    "STOMP_SCHEMA_INVALID": "See [Columns](#columns)",
+    "STOMP_UNSUPPORTED": "Do what the text says",
+    "STOMP_WRONG_PYTHON": "Set what the text names",
+    "STOMP_PASSWORD_UNREADABLE": "Put it on [the machine that connects](security.md#passwords)",
+    "STOMP_PROTOCOL": "No error has this code",
+    "STOMP_LOCAL_PROTOCOL": "A bug: please report it",
+    "STOMP_FRAME_UNENCODABLE": "Change the header in your options",
+    "STOMP_REMOTE_PROTOCOL": "Try `acceptVersions=lenient`",
+    "STOMP_FRAME_MALFORMED": "Try `acceptVersions=lenient`",
+    "STOMP_VERSION_REFUSED": "Correct `acceptVersions`",
+    "STOMP_HEARTBEAT_LOST": "See [By what you see](operate.md#it-fails-while-it-runs)",
+    "STOMP_LIMIT_EXCEEDED": "Raise the limit that the text names",
+    "STOMP_TRANSPORT": "No error has this code",
+    "STOMP_CONNECT_FAILED": "See [It does not connect](operate.md#it-does-not-connect)",
+    "STOMP_CONNECT_TIMEOUT": "As above",
+    "STOMP_NOT_A_STOMP_SERVER": "As above",
+    "STOMP_TLS_REFUSED": "As above",
+    "STOMP_CONNECTION_LOST": "Read the broker's log; in a sink, a message may be "
+    "[too large](brokers.md#what-they-do)",
+    "STOMP_BROKER_ERROR": "Read its words, which follow, and its log",
+    "STOMP_LOGIN_REFUSED": "See [It does not connect](operate.md#it-does-not-connect)",
+    "STOMP_CLIENT_ID_IN_USE": "Use one `clientId` for each query, or wait for the last run to end",
+    "STOMP_DESTINATION_REFUSED": "Do what the text says, or see [No rows](operate.md#no-rows)",
+    "STOMP_BODY_UNDECODABLE": "Use `body binary`, or set `bodyDecodeErrors`",
+    "STOMP_MESSAGE_MALFORMED": "See [Malformed messages](reading.md#malformed-messages)",
+    "STOMP_SINK_ROW_INVALID": "Mend the row, or set `onError`",
+    "STOMP_SINK_ROW_NOT_TEXT": "As above",
+    "STOMP_SINK_ROW_UNENCODABLE": "As above",
+    "STOMP_SINK_ROW_TOO_LARGE": "As above",
+    "STOMP_SINK_ROW_WITHOUT_KEY": "As above",
+    "STOMP_DELIVERY": "Unexpected: please report it",
+    "STOMP_RECEIPT_TIMEOUT": "Read its log; an unknown broker perhaps "
+    "[sends none](brokers.md#another-broker)",
+    "STOMP_ACKS_REFUSED": "Read its log, and take the message that the text names out of the queue",
+    "STOMP_OFFSET_INVALID": "Use the release that wrote the checkpoint",
+    "STOMP_RANGE_UNAVAILABLE": "Start the query again, on its own checkpoint",
+    "STOMP_CHECKPOINT_MISMATCH": "Give source and query the same path; or another run has taken it over",
+    "STOMP_CHECKPOINT_UNREADABLE": "Mend rights or file system; a minute of attempts has failed",
+    "STOMP_TOO_MANY_MESSAGES": "Set `maxMessages`",
+    "STOMP_FRAME_SERVER_FAILED": "Open its port: [Ports](cluster.md#ports)",
+    "STOMP_SUBSCRIBE_TIMEOUT": "Read the broker's log, or raise `maxDrainTime`",
+    "STOMP_STREAM_TRUNCATED": "Keep messages for longer; `failOnDataLoss=false` goes on without them",
+    "STOMP_JOURNAL": "Use the release that wrote it, or mend what the text names",
+    "STOMP_JOURNAL_IN_USE": "Give each query its own, or wait for the last run to end",
+    "STOMP_JOURNAL_MISSING": "Restore journal and checkpoint together, or set `failOnDataLoss=false` once, "
+    "which logs what is lost",
+    "STOMP_JOURNAL_MISMATCH": "As above",
+    "STOMP_JOURNAL_TRIMMED": "As above",
+    "STOMP_JOURNAL_DAMAGED": "As above",
+    "STOMP_JOURNAL_UNWRITABLE": "Make room or give rights, and start again: nothing is lost",
+}
+
 
 def pages() -> dict[Path, str]:
     """Each generated page as it should be."""
-    columns = _COLUMNS_PAGE.format(
-        default=columns_table(DEFAULT_COLUMNS),
-        on_demand=columns_table(ON_DEMAND_COLUMNS),
-        sink=columns_table(SINK_COLUMNS),
+    return {REFERENCE: _reference(REFERENCE.read_text(encoding="utf-8"))}
+
+
+def _reference(page: str) -> str:
+    """The page; what is written by hand in it stays."""
+    api, versions = (page[page.index(heading) :] for heading in _BY_HAND)
+    generated = _PAGE.format(
+        connections=options_list(EVERYWHERE),
+        reads=options_list(READS),
+        streams=options_list(STREAMS),
+        writes=options_list(WRITES),
+        default=columns_list(DEFAULT_COLUMNS),
+        on_demand=columns_list(ON_DEMAND_COLUMNS),
+        sink_columns=columns_list(SINK_COLUMNS),
+        query=keys_list(QueryPart),
+        totals=keys_list(TotalsPart),
+        receivers=keys_list(ReceiverPart),
+        journal=keys_list(JournalPart),
+        sink=keys_list(SinkPart),
+        summed=", ".join(f"`{figure.key}`" for figure in SUMMED),
+        errors=errors_list(),
     )
-    return {
-        ROOT / "docs" / "options.md": _OPTIONS_PAGE.format(options=options_table()),
-        ROOT / "docs" / "columns.md": columns,
-        _STATUS_PAGE: _with_keys(_STATUS_PAGE.read_text(encoding="utf-8")),
-        _API_PAGE: _with_errors(_API_PAGE.read_text(encoding="utf-8")),
-    }
+    by_hand = api.partition(_NAMES)[0] + _NAMES
+    return f"{generated}{by_hand}\n{names_list()}\n{versions}"
 
 
-def programs(page: Path, heading: str) -> list[str]:
-    """The blocks of Python in the section of that heading."""
+def programs(page: Path, heading: str, language: str = "python") -> list[str]:
+    """The blocks of this language in the section of that heading."""
     (section,) = (
         part for part in page.read_text(encoding="utf-8").split("\n## ") if part.partition("\n")[0] == heading
     )
-    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
 
 
-def options_table() -> str:
-    """All options as a Markdown table, ending in a line break."""
-    return "| option | for | value | default | meaning |\n|---|---|---|---|---|\n" + "".join(
-        _row(f"`{option.key}`", _scopes(option), option.kind.allowed, _default(option), option.meaning)
-        for option in OPTIONS
+def options_list(options: Iterable[Option]) -> str:
+    """Options as a Markdown list, ending in a line break."""
+    return "".join(
+        f"- `{option.key}` ({_value(option)}): {option.meaning}{_exception(option)}\n" for option in options
     )
 
 
-def columns_table(columns: tuple[Column, ...]) -> str:
-    """These columns as a Markdown table, ending in a line break."""
-    return "| column | type | meaning |\n|---|---|---|\n" + "".join(
-        _row(f"`{column.name}`", " or ".join(f"`{name}`" for name in column.types), column.meaning)
+def columns_list(columns: tuple[Column, ...]) -> str:
+    """These columns as a Markdown list, ending in a line break."""
+    return "".join(
+        f"- `{column.name}` ({' or '.join(f'`{name}`' for name in column.types)}): {column.meaning}\n"
         for column in columns
     )
 
 
-def _with_keys(page: str) -> str:
-    """The page of the status, whose section of keys alone is generated."""
-    before, _, rest = page.partition("## The keys\n")
-    _, heading, after = rest.partition("## Log lines\n")
-    keys = _STATUS_KEYS.format(
-        query=keys_table(QueryPart),
-        totals=keys_table(TotalsPart),
-        receivers=keys_table(ReceiverPart),
-        journal=keys_table(JournalPart),
-        sink=keys_table(SinkPart),
-        summed=", ".join(f"`{figure.key}`" for figure in SUMMED),
-    )
-    return f"{before}## The keys\n\n{keys}{heading}{after}"
+def keys_list(part: type[Part]) -> str:
+    """The keys of this part of the status as a Markdown list, ending in a line break."""
+    return "".join(f"- {_key(part, one)}: {one.meaning}\n" for one in part.figures())
 
 
-def _with_errors(page: str) -> str:
-    """The page of the API, whose table of errors alone is generated."""
-    before, heading, rest = page.partition("## `spark_stomp.errors`\n")
-    _, command, after = rest.partition("## The command\n")
-    return f"{before}{heading}\n{_ERRORS.format(errors=errors_table())}{command}{after}"
+def _key(part: type[Part], figure: Figure) -> str:
+    """A key; if it is a metric, in bold, with the name of the metric unless that follows from the key."""
+    if figure.kind is None:
+        return f"`{figure.key}`"
+    name = part.metric_of(figure)
+    regular = f"spark_stomp_{part.prefix}{figure.key.removesuffix('_at')}"
+    follows = re.fullmatch(rf"{regular}(_total|(?<!_at)_timestamp_seconds)?", name)
+    return f"**`{figure.key}`**" + ("" if follows else f" (`{name}`)")
 
 
-def errors_table() -> str:
-    """All exceptions, each with its code and its parents, as a Markdown table."""
+def errors_list() -> str:
+    """All exceptions with codes and bases, what happened and what to do, as a Markdown list."""
     classes = [getattr(errors, name) for name in errors.__all__]
-    return "| name | code | is also |\n|---|---|---|\n" + "".join(
-        _row(f"`{one.__name__}`", f"`{one.code}`", ", ".join(f"`{base.__name__}`" for base in one.__bases__))
+    return "".join(
+        f"- `{one.code}` ({_with_bases(one)}): {_first(one.__doc__)}. {_TO_DO[one.code]}.\n"
         for one in classes
     )
 
 
-def keys_table(part: type[Part]) -> str:
-    """The keys of this part of the status as a Markdown table, ending in a line break."""
-    return "| key | meaning | metric |\n|---|---|---|\n" + "".join(
-        _row(f"`{one.key}`", one.meaning, f"`{part.metric_of(one)}`" if one.kind else "-")
-        for one in part.figures()
+def names_list() -> str:
+    """The public names of :data:`MODULES` as a Markdown list, ending in a line break."""
+    return "".join(
+        f"- `{module}.{name}`: {_first(_docstring(module, name))}\n"
+        for module in MODULES
+        for name in importlib.import_module(module).__all__
     )
 
 
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+def _docstring(module: str, name: str) -> str | None:
+    """Of a name that the module exports. Needs no Spark."""
+    if name == "__version__":
+        return "The release, as text."
+    if module != "spark_stomp":
+        return inspect.getdoc(getattr(importlib.import_module(module), name))
+    source = Path(spark_stomp.__file__).parent / "spark" / "datasource.py"
+    (node,) = (
+        node
+        for node in ast.parse(source.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name
+    )
+    return ast.get_docstring(node)
 
 
-def _scopes(option: Option) -> str:
-    if len(option.scopes) == 3:
-        return "all"
-    names = {"source": "stream", "batch": "batch", "sink": "sink"}
-    return ", ".join(name for scope, name in names.items() if scope in option.scopes)
+def _first(docstring: str | None) -> str:
+    """The first sentence, with the code marks of Markdown."""
+    sentence = re.split(r"\.(?: |\n|$)", docstring or "")[0]
+    return re.sub(r":\w+:`", "`", sentence).replace("``", "`")
 
 
-def _default(option: Option) -> str:
-    if option.note:
-        return option.note
-    return f"`{option.default}`" if option.default is not None else "-"
+def _with_bases(error: type[StompError]) -> str:
+    bases = [base for base in error.__bases__ if error is not StompError and base is not StompError]
+    return ", ".join(f"`{one.__name__}`" for one in [error, *bases])
+
+
+def _exception(option: Option) -> str:
+    return " Not for batch reads." if option.scopes == {"source", "sink"} else ""
+
+
+def _value(option: Option) -> str:
+    """What the option takes, with its default in bold."""
+    allowed = option.kind.allowed
+    if option.missing:
+        return f"{allowed}; required"
+    if option.default is None and not option.note:
+        return allowed
+    default = f"**{option.note or f'`{option.default}`'}**"
+    if allowed.startswith("`") and f"`{option.default}`" in allowed.split(", "):
+        return allowed.replace(f"`{option.default}`", default)
+    # A default as `30s`, `64k`, `true` or `1000` shows what kind of value it is.
+    shows = option.kind in (BOOLEAN, HEADERS, SIZE, TIMEOUT) or allowed.startswith("≥")
+    return default if shows else f"{allowed}; {default}"
 
 
 if __name__ == "__main__":

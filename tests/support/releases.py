@@ -1,7 +1,8 @@
 """The core tests and the notebooks on releases of Spark, classic and over Spark Connect: ``make matrix``.
 
-Each environment has a folder in ``.venv/matrix``, with the wheel in it. Its reports stay there, and tables
-in ``docs/compatibility.md`` are made of all reports. So each can be run by its name, from ``tests/``::
+Each environment has a folder in ``.venv/matrix``, with the wheel in it. Its reports stay there, and what
+``docs/reference.md`` says of releases is made of all of them. So each can be run by its name, from
+``tests/``::
 
     python -m support.releases 4.0-3.10 newest-3.13 --part notebooks
 
@@ -16,7 +17,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 from support.soak import put
 from support.wheel import ROOT, build, run
 
-PAGE = ROOT / "docs" / "compatibility.md"
+PAGE = ROOT / "docs" / "reference.md"
 FOLDER = ROOT / ".venv" / "matrix"
 # Spark's own variable: a session is one of Spark Connect, to a server that it starts.
 MODES = {"classic": {}, "Connect": {"SPARK_REMOTE": "local[2]"}}
@@ -103,51 +103,46 @@ def test(python: str, part: str, report: Path) -> bool:
 
 
 def table() -> str:
-    """All reports in Markdown, and below them what was skipped and why."""
-    lines = [
-        "| PySpark | Python | mode | passed | skipped | failed | seconds |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    places: dict[str, list[str]] = defaultdict(list)
-    for report, mode in ((one.folder / f"{mode}.xml", mode) for one in ENVIRONMENTS for mode in MODES):
-        if report.exists():
+    """All reports in Markdown: a line for each environment."""
+    lines = [f"| PySpark | Python | {' | '.join(MODES)} |", "|---|---" + "|---" * len(MODES) + "|"]
+    for environment in ENVIRONMENTS:
+        name, cells = "", []
+        for report in (environment.folder / f"{mode}.xml" for mode in MODES):
+            if not report.exists():
+                cells.append("-")
+                continue
             suite = next(ElementTree.parse(report).iter("testsuite"))
-            said = dict(suite.items())
-            skipped, failed = int(said["skipped"]), int(said["errors"]) + int(said["failures"])
-            passed = int(said["tests"]) - skipped - failed
-            spark, python = said["name"].split()
-            figures = f"{passed} | {skipped} | {failed} | {float(said['time']):.0f}"
-            lines.append(f"| {spark} | {python} | {mode} | {figures} |")
-            reasons = [skip.get("message", "") for skip in suite.iter("skipped")]
-            for reason in sorted(set(reasons)):
-                places[reason].append(f"{reasons.count(reason)} on {spark} {mode}")
-    if places:
-        lines += ["", "What was skipped, and why:", ""]
-        lines += [f"- {reason}: {', '.join(dict.fromkeys(found))}" for reason, found in places.items()]
+            name = suite.get("name", "")
+            cells.append(_counts(dict(suite.items())))
+        if name:
+            lines.append(f"| {' | '.join([*name.split(), *cells])} |")
     return "\n".join(lines) + "\n"
 
 
-def notebooks_table() -> str:
-    """Of each notebook and way to run it, its seconds on each release of Spark, in Markdown."""
-    seconds: dict[str, dict[str, str]] = defaultdict(dict)
-    columns: dict[str, None] = {}
+def _counts(said: dict[str, str]) -> str:
+    skipped, failed = int(said["skipped"]), int(said["errors"]) + int(said["failures"])
+    passed = int(said["tests"]) - skipped - failed
+    counts = {"passed": passed, "skipped": skipped, "failed": failed}
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def notebooks() -> str:
+    """How many of the notebooks' runs passed on each release of Spark, and which failed, in Markdown."""
+    passed: dict[str, str] = {}
     for report in (one.folder / "notebooks.xml" for one in ENVIRONMENTS):
         if report.exists():
             suite = next(ElementTree.parse(report).iter("testsuite"))
-            columns[column := suite.get("name", "").split()[0]] = None
-            for case in suite.iter("testcase"):
-                took = "failed" if list(case) else f"{float(case.get('time', 0)):.0f}"
-                seconds[_way(case.get("name", ""))][column] = took
-    lines = [f"| notebook | way | {' | '.join(columns)} |", "|---" * (len(columns) + 2) + "|"]
-    for way, found in sorted(seconds.items()):
-        lines.append(f"| {way} | {' | '.join(found.get(column, '-') for column in columns)} |")
-    return "\n".join(lines) + "\n"
+            cases = list(suite.iter("testcase"))
+            failed = [_way(case.get("name", "")) for case in cases if list(case)]
+            text = f"{len(cases) - len(failed)} of {len(cases)}"
+            passed[suite.get("name", "").split()[0]] = text + "".join(f", not {way}" for way in failed)
+    return f"Notebooks that ran: {'; '.join(f'{text} on {spark}' for spark, text in passed.items())}.\n"
 
 
 def _way(test: str) -> str:
     """A notebook and how it ran, from the id of its test: ``test_runs[NOTEBOOK-WAY]``."""
     notebook, _, way = test.partition("[")[2].rstrip("]").partition("-")
-    return f"{notebook} | {way.replace('_', ' ')}"
+    return f"{notebook} ({way.replace('_', ' ')})"
 
 
 def main() -> int:
@@ -169,7 +164,7 @@ def main() -> int:
         for part in [arguments.part] if arguments.part else PARTS:
             passed &= test(python, part, environment.folder / f"{part}.xml")
     put("matrix", f"\n{table()}\n", PAGE)
-    put("notebooks", f"\n{notebooks_table()}\n", PAGE)
+    put("notebooks", f"\n{notebooks()}\n", PAGE)
     return int(not passed)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.docs import options_table
+from support.docs import EVERYWHERE, READS, STREAMS, WRITES, options_list
 
 import spark_stomp
 from spark_stomp.errors import OptionError
@@ -743,11 +743,26 @@ class TestDeclarations:
         ):
             assert {field.name for field in fields(cls) if "option" in field.metadata} - read == set()
 
-    def test_the_table_has_a_row_for_each(self) -> None:
-        rows = options_table().splitlines()
-        assert len(rows) == 2 + len(OPTIONS)
-        assert {row.count("|") for row in rows} == {6}
-        assert "| `receiptTimeout` | sink | duration > 0" in options_table()
+    def test_the_lists_have_a_line_for_each(self) -> None:
+        lists = (EVERYWHERE, READS, STREAMS, WRITES)
+        assert sorted(id(option) for options in lists for option in options) == sorted(map(id, OPTIONS))
+        for options in lists:
+            lines = options_list(options).splitlines()
+            assert [line.partition("` (")[0] for line in lines] == [f"- `{option.key}" for option in options]
+
+    @pytest.mark.parametrize(
+        ("options", "line"),
+        [
+            (WRITES, "- `receiptTimeout` (**`30s`**): After this"),
+            (WRITES, "- `onError` (**`fail`**, `drop`, `deadletter`): "),
+            (STREAMS, "- `frameServerPort` (whole number, 1 to 65535; **any free one**): "),
+            (READS, "- `selector` (text): "),
+            (READS, "- `destination` (names; required): "),
+            (EVERYWHERE, "before it fails. Not for batch reads.\n"),
+        ],
+    )
+    def test_a_line_says_what_an_option_takes(self, options: list[Option], line: str) -> None:
+        assert line in options_list(options)
 
 
 def test_a_prefetch_header_of_an_unknown_broker_is_the_users() -> None:

@@ -1,4 +1,4 @@
-"""SECURITY.md: every test that it names is there."""
+"""docs/security.md: every test that it names is there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-TEXT = (TESTS.parent / "SECURITY.md").read_text(encoding="utf-8")
+TEXT = (TESTS.parent / "docs" / "security.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`([\w/]+\.py(?:::\w+)*)`", TEXT)))
 
 

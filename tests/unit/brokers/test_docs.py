@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from support.docs import READING
 
 from spark_stomp.brokers import DIALECTS, Dialect, dialect_named
 from spark_stomp.options import OPTIONS
@@ -17,7 +18,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 # The rows of the first table, by their first cell: one cell per broker.
 ROWS = {
     cells[0].strip(): [cell.strip() for cell in cells[1:]]
-    for line in TEXT.partition("## What they do")[2].partition("\n\nIf a body")[0].splitlines()
+    for line in TEXT.partition("## What they do")[2].partition("\n\n`timestamp`")[0].splitlines()
     if (cells := line.strip("|").split("|"))[1:]
 }
 COLUMNS = [cell.strip("`") for cell in ROWS["option `broker`"]]
@@ -87,7 +88,7 @@ def test_the_name_of_a_durable_subscription() -> None:
         "/topic/orders", durable_name="orders", client_id="warehouse"
     )
     ((_, name),) = asked.headers
-    assert f"`durableName`, `@` and the topic: here\n  `{name}`" in TEXT
+    assert f"`durableName`, `@` and the topic: `{name}`" in READING.read_text(encoding="utf-8")
 
 
 def test_the_docstring_of_a_dialect_has_every_fact() -> None:

@@ -1,7 +1,8 @@
-"""docs/journal.md names the files and folders that are there."""
+"""The formats name the files and folders that are there, and the page the number of keys."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,17 +11,16 @@ import pytest
 from support.journals import batch_of, local_journal, object_journal
 
 from spark_stomp.frame_batch import MessageKey
-from spark_stomp.journal import Journal
+from spark_stomp.journal import Journal, formats
 from spark_stomp.journal.formats import FOLDERS, LOCK, RESERVE
 from spark_stomp.receiver.dedup import MAX_REMEMBERED
 
-TEXT = (Path(__file__).parents[3] / "docs" / "journal.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "exactly-once.md").read_text(encoding="utf-8")
 
 
-def first_column(heading: str) -> set[str]:
-    """The names in the table of a section."""
-    section = TEXT.split(f"## {heading}\n", 1)[1].split("\n#", 1)[0]
-    return set(re.findall(r"^\| `(\S+)` \|", section, re.MULTILINE))
+def named() -> set[str]:
+    """The files and folders in the docstring of the formats."""
+    return set(re.findall(r"^    (\w+)\b", inspect.cleandoc(formats.__doc__ or ""), re.MULTILINE))
 
 
 def used(journal: Journal) -> None:
@@ -39,8 +39,8 @@ def test_what_is_written(tmp_path: Path, opened: Callable[[Path], Journal], furt
     used(opened(tmp_path))
     assert all(len(list((tmp_path / folder).iterdir())) == 1 for folder in FOLDERS)
     assert {path.name for path in tmp_path.iterdir()} == {*FOLDERS, *further}
-    assert first_column("What is written") == {*FOLDERS, LOCK, RESERVE}
+    assert named() == {*FOLDERS, LOCK, RESERVE}
 
 
 def test_how_many_keys_are_kept() -> None:
-    assert f"The {MAX_REMEMBERED:,} newest keys" in TEXT
+    assert f"the {MAX_REMEMBERED:,} newest committed ones" in PAGE
