@@ -65,14 +65,22 @@ def script_over_connect(path: Path, folder: Path, request: pytest.FixtureRequest
     return run_as_script(path, folder, request.getfixturevalue("connect_server").client)
 
 
+# Each notebook in one way, and each of two ways for two. Every way for each is for soak, and for `make matrix`.
+CASES = [
+    pytest.param(
+        path,
+        way,
+        id=f"{path.name}-{way.__name__}",
+        marks=[] if way is (jupyter, script_over_connect)[number % 2] else [pytest.mark.soak],
+    )
+    for number, path in enumerate(NOTEBOOKS)
+    for way in (jupyter, jupyter_over_connect, script_over_connect)
+]
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(420)
-@pytest.mark.parametrize(
-    "way",
-    # The second one is made of what the others show: it is for soak, and for `make matrix`.
-    [jupyter, pytest.param(jupyter_over_connect, marks=pytest.mark.soak), script_over_connect],
-)
-@each_notebook
+@pytest.mark.parametrize(("path", "way"), CASES)
 def test_runs(
     path: Path,
     way: Callable[[Path, Path, pytest.FixtureRequest], Shown],

@@ -56,6 +56,7 @@ def test_as_a_script_of_an_environment_that_is_not_activated(program: Path) -> N
     assert [path.name for path in program.parent.iterdir()] == ["app.py"]
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_with_spark_submit(program: Path) -> None:
     command: list[str | Path] = [BIN / "spark-submit", "--master", "local[2]"]
