@@ -65,7 +65,7 @@ def script_over_connect(path: Path, folder: Path, request: pytest.FixtureRequest
     return run_as_script(path, folder, request.getfixturevalue("connect_server").client)
 
 
-# Each notebook in one way, and each of two ways for two. Every way for each is for soak, and for `make matrix`.
+# Each notebook in one way, and each of two ways for two. Each in every way is for soak, and `make matrix`.
 CASES = [
     pytest.param(
         path,

@@ -175,25 +175,28 @@ class Deliveries:
         """How many more bytes may be held in memory; 0 or less if there is no room.
 
         Call it in the receiver's thread. Without room, committed messages are reduced to their keys before
-        their receipts come. With a journal these keys are remembered at once, so that the journal can delete
-        the frames: it may be full too (contract 5.14).
+        their receipts come, but only until there is room again: their receipts may be milliseconds away, and
+        free them without keys. With a journal all of them are reduced, and the keys are remembered at once,
+        so that the journal can delete the frames: it may be full too (contract 5.14).
         """
         if self.inbox.room <= 0:
             self._shed()
         return self.inbox.room
 
     def _shed(self) -> None:
+        journaled = self._index.journaled
         with self._index.lock:
-            blocks = self.inbox.numbered if self._index.journaled else self.inbox.loaded
+            blocks = self.inbox.numbered if journaled else self.inbox.loaded
             blocks = [block for block in blocks if block.may_be_acked and not block.remembered]
         for block in blocks:
+            if not journaled and self.inbox.room > 0:
+                return
             block.make_keys()  # without the lock: it takes 2 microseconds a message
-        with self._index.lock:
-            for block in blocks:
+            with self._index.lock:
                 if block.remembered:
                     continue  # its receipts came meanwhile
                 self.log.unload(block)
-                if self._index.journaled:
+                if journaled:
                     self.log.remember(block, confirmed=False)
 
     def refused(self, size: int) -> None:

@@ -308,3 +308,19 @@ def test_the_same_message_by_another_entry_is_new(query: Query, one_connection: 
         receiver.confirm("r")
     assert acks == handles
     assert query.index.held == 0
+
+
+def test_committed_messages_are_reduced_to_keys_only_until_there_is_room(query: Query) -> None:
+    """Their receipts may be on the way, and then nobody needs the keys."""
+    small = Deliveries(150, query.log)
+    small.connected(keyed=True)
+    for one in "abcd":
+        query.deliver(small, one * 30)
+    query.commit(small, 4)
+    assert small.inbox.room <= 0
+    assert small.room() > 0
+    assert 0 < len(small.inbox.loaded) < 4
+    assert [block.made is None for block in small.inbox.loaded] == [True] * len(small.inbox.loaded)
+    query.deliver(small, "a" * 30, again=True)
+    assert again(small) == Counts(redelivered=1, dropped=1)
+    small.close()
