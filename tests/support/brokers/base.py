@@ -17,7 +17,7 @@ from support.brokers.process import Process, Unavailable
 from support.certificates import Authority, Identity
 from support.waiting import PATIENCE, wait_until
 
-# The configurations that docs/brokers.md shows to users.
+# The configurations to which docs/brokers.md links.
 CONF = Path(__file__).resolve().parents[3] / "conf" / "brokers"
 HOST = "127.0.0.1"
 # Below those that the system takes for outgoing connections, so that a restarted broker finds its port free.
