@@ -8,8 +8,7 @@ Plan: objects that are put once, read and deleted, and never changed. On a disk 
 writer's thread (source/journal_writer.py) appends, commits and deletes; tasks read by position. Objects are
 deleted once Spark has committed their frames. Before that, message keys go to the dedup log, so that a late
 redelivery is still recognised. On a disk a lock admits one writer; elsewhere the newest writer stops older
-ones. formats.py has the objects, opening.py the
-recovery and the proof.
+ones. formats.py has the objects, opening.py the recovery and the proof.
 
 Invariants:
 
