@@ -94,7 +94,7 @@ class SinkOptions:
     )
     send_headers: HeaderPairs = SINK.option("sendHeaders", HEADERS, "{}", "Headers of every SEND.")
     # With the defaults of these two, a task sent persistent messages of 235 bytes as fast as a bare socket
-    # without a window: 0.98 of it to RabbitMQ, 0.96 to ActiveMQ, 1.02 to Artemis (RESULTS.md, November 2026).
+    # without a window: 0.98 of it to RabbitMQ, 0.96 to ActiveMQ, 1.02 to Artemis (November 2026).
     receipt_window: int = SINK.option(
         "receiptWindow",
         integer(1),

@@ -55,7 +55,7 @@ class SourceOptions:
         note="one for each destination, at most `4`; `1` with `clientId`",
     )
     # Messages; a batch is half of them. With 40,000 the rate was 0.94 of a bare socket's on RabbitMQ, 1.03 on
-    # ActiveMQ and 0.49 on Artemis; with 100,000 it was 0.76, 0.81 and 0.57 (RESULTS.md, November 2026).
+    # ActiveMQ and 0.49 on Artemis; with 100,000 it was 0.76, 0.81 and 0.57 (November 2026).
     prefetch: int = SOURCE.option(
         "prefetch",
         integer(1),
@@ -192,8 +192,8 @@ class SourceOptions:
         "false",
         "Whether to read what can lose messages, such as a topic without `durableName`.",
     )
-    # A judgement. With 2,000 messages of 4 MiB behind a slow sink, the reader process had 540 MiB in all
-    # (RESULTS.md, November 2026).
+    # A judgement. With 2,000 messages of 4 MiB behind a slow sink, the reader process had 540 MiB in all (November
+    # 2026).
     max_buffered_bytes: int = READS.option(
         "maxBufferedBytes",
         SIZE,

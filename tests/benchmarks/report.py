@@ -59,11 +59,11 @@ def render(results: Sequence[Results], plots: Sequence[Path] = ()) -> str:
             parts += [
                 f"## {_TITLES[one.benchmark]}\n",
                 f"{_origin(one)}\n",
-                _goals(_rows_of_goals(one.cases)),
+                *_goals(_rows_of_goals(one.cases)),
             ]
             for section in dict.fromkeys(case.section for case in one.cases):
                 cases = [case for case in one.cases if case.section == section]
-                parts += [f"### {section}\n", *_notes(cases), _section(cases)]
+                parts += [f"### {section}\n", _section(cases)]
     others = [one for one in results if one.benchmark not in _WITH_RATES]
     rows = [
         [f"{_TITLES.get(one.benchmark, one.benchmark)}: {row[0]}", *row[1:]]
@@ -74,18 +74,18 @@ def render(results: Sequence[Results], plots: Sequence[Path] = ()) -> str:
         parts += [
             "## Other goals\n",
             *(f"{text}\n" for text in dict.fromkeys(map(_origin, others))),
-            _goals(rows),
+            *_goals(rows),
         ]
     return "\n".join(parts)
 
 
 def _missed(results: Iterable[Results]) -> str:
-    """How many goals are missed, in all and with real brokers."""
+    """How many goals are missed, in all and of those for the rates of real brokers."""
     met = {one.benchmark: [row[-1] == "yes" for row in _rows_of_goals(one.cases)] for one in results}
     every = [one for found in met.values() for one in found]
     real = met.get("real", [])
     return (
-        f"**Missed: {every.count(False)} of {len(every)} goals, of those with real brokers "
+        f"**Missed: {every.count(False)} of {len(every)} goals, of those for reading rates from real brokers "
         f"{real.count(False)} of {len(real)}.**\n"
     )
 
@@ -102,8 +102,8 @@ def _rows_of_goals(cases: Sequence[Case]) -> list[list[str]]:
     return [row for case in cases for goal in case.goals if (row := _goal(case, goal))]
 
 
-def _goals(rows: Sequence[Sequence[str]]) -> str:
-    return _table(["case", "what", "is", "goal", "rounds", "met"], rows)
+def _goals(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [_table(["case", "what", "is", "goal", "rounds", "met"], rows)] if rows else []
 
 
 def _goal(case: Case, goal: Goal) -> list[str] | None:
@@ -120,10 +120,6 @@ def _goal(case: Case, goal: Goal) -> list[str] | None:
     bound = f"at least {goal.at_least:g}" if goal.at_least is not None else f"at most {goal.at_most:g}"
     met = "yes" if goal.met(middle) else "**no**"
     return [f"{case.section}, {case.name}", what, shown, bound, str(len(found)), met]
-
-
-def _notes(cases: Sequence[Case]) -> list[str]:
-    return [f"{note}\n" for note in dict.fromkeys(case.note for case in cases) if note]
 
 
 def _section(cases: Sequence[Case]) -> str:
