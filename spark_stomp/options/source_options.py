@@ -192,8 +192,8 @@ class SourceOptions:
         "false",
         "Whether to read what can lose messages, such as a topic without `durableName`.",
     )
-    # A judgement. With 2,000 messages of 4 MiB behind a slow sink, the reader process had 540 MiB in all (November
-    # 2026).
+    # A judgement. With 2,000 messages of 4 MiB behind a slow sink, the reader process had 540 MiB in all
+    # (November 2026).
     max_buffered_bytes: int = READS.option(
         "maxBufferedBytes",
         SIZE,
