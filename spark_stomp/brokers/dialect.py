@@ -49,7 +49,7 @@ class ErrorTexts:
 
     Attributes:
         stopping: the broker is shutting down.
-        no_broker: the answer to a CONNECT by a relay whose broker is away.
+        no_broker: what a relay says if its broker is away, or has closed the connection.
         client_id_in_use: the answer to a CONNECT whose ``client-id`` another connection has.
         failed: how the text begins if the broker's own code failed, and it refuses nothing.
         unasked: how the text begins if it ends a subscription that it has confirmed before, which answers no

@@ -56,8 +56,8 @@ def broker_error(
 
     ``what`` names the request that the ERROR seems to answer (a SUBSCRIBE, a SEND), and is empty if that is
     not known. If it is known, the exception is a DestinationRefused, unless the broker is stopping, has
-    failed or has ended another subscription. So it is if the broker says that a queue exists with other
-    arguments than the request declares, because then no other request can succeed.
+    failed, has ended another subscription, or is lost to a relay. So it is if the broker says that a queue
+    exists with other arguments than the request declares, because then no other request can succeed.
     ``secrets`` of CONNECT are replaced in the quotation.
     """
     # What the ERROR means is found in its own text, because a secret may be a part of the broker's words.
@@ -70,7 +70,7 @@ def broker_error(
         words = words.removesuffix(".") + advice
     if not what or _UNASKED.match(said):
         return BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
-    if _STOPPING.search(said):
+    if _STOPPING.search(said) or _NO_BROKER.search(said):
         return BrokerError(f"the broker at {peer} ended the connection before it answered {what}: {words}")
     if _FAILED.match(said):
         return BrokerError(f"the broker at {peer} failed while it handled {what}: {words}")

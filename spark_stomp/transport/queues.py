@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
-from typing import Final
 
 from spark_stomp.brokers.rabbitmq import (
     BY_NAME,
@@ -20,16 +18,12 @@ from spark_stomp.errors import (
     DestinationRefused,
     LoginRefused,
     ReceiptTimeout,
-    StompError,
     TransportError,
 )
 from spark_stomp.options import ConnectionOptions
-from spark_stomp.protocol import ErrorReceived, ReceiptReceived
+from spark_stomp.protocol import Disconnected, ErrorReceived, ReceiptReceived
 from spark_stomp.transport.connect import at_peer, open_connection
 from spark_stomp.transport.connection import Connection
-
-# Seconds to wait for the receipt of DISCONNECT: the answer is there. A judgement, not measured.
-_FAREWELL: Final = 1.0
 
 
 class QueueMissing(DestinationRefused):
@@ -70,8 +64,6 @@ def is_queue(options: ConnectionOptions, destination: str, peer: str) -> bool:
 def _ask(connection: Connection, destination: str, timeout: float) -> bool | None:
     answer = _answer(connection, destination, timeout)
     if answer is None:
-        with suppress(StompError):
-            connection.disconnect(_FAREWELL)
         return True
     # In the text as it came, because a secret may be a part of these words, and at its beginning, because it
     # quotes the name of the queue.
@@ -84,15 +76,22 @@ def _ask(connection: Connection, destination: str, timeout: float) -> bool | Non
 
 
 def _answer(connection: Connection, destination: str, timeout: float) -> ErrorReceived | None:
-    """The ERROR that refuses the subscription; None if RabbitMQ accepts it."""
+    """The ERROR that refuses the subscription; None if RabbitMQ accepts it.
+
+    RabbitMQ sends ERROR, then RECEIPT for a SUBSCRIBE that it refuses, and Spring's relay may turn the two
+    round. Only after an accepted one does RabbitMQ confirm DISCONNECT.
+    """
     session, until = connection.session, time.monotonic() + timeout
     receipt = session.new_receipt()
     own = (("id", "0"), ("destination", destination))
     session.request("SUBSCRIBE", (*own, *STREAM_QUESTION), receipt=receipt)
     while (left := until - time.monotonic()) > 0:
-        for event in connection.poll(left):
+        events = connection.poll(left)
+        for event in events:
             if isinstance(event, ErrorReceived):
                 return event
-            if event == ReceiptReceived(receipt):
+            if isinstance(event, Disconnected) and event.confirmed:
                 return None
+        if ReceiptReceived(receipt) in events:
+            session.request("DISCONNECT", receipt=session.new_receipt())
     raise ReceiptTimeout(f"{connection.peer} did not say what the queue of {destination} is")

@@ -115,11 +115,17 @@ class RabbitMQ:
     """Has queues, and the ``streams`` of these names. A subscription brings three messages.
 
     Each has the ``header``; if there are streams, only theirs. Those who ask whether a queue is a stream get
-    the error ``silent``, if there is one. ``questions`` are the names of the queues that were asked for.
+    the error ``silent``, if there is one. ``questions`` are the names of the queues that were asked for. If
+    ``relayed``, the RECEIPT comes before the ERROR.
     """
 
     def __init__(
-        self, *streams: str, header: bytes = b"x-stream-offset:7", silent: str = "", kind: str = "classic"
+        self,
+        *streams: str,
+        header: bytes = b"x-stream-offset:7",
+        silent: str = "",
+        kind: str = "classic",
+        relayed: bool = False,
     ) -> None:
         self.questions: list[str] = []
         self.broker = ScriptedBroker(b"RabbitMQ/3.10.8", self._asked)
@@ -127,6 +133,7 @@ class RabbitMQ:
         self._header = header
         self._refusal = silent or NO_STREAM.format(f"rabbit_{kind}_queue")
         self._silent = silent
+        self._relayed = relayed
 
     def _asked(self, number: int, frame: bytes) -> bytes:
         if not frame.startswith(b"SUBSCRIBE"):
@@ -141,7 +148,8 @@ class RabbitMQ:
         self.questions.append(name)
         if name in self.streams and not self._silent:
             return b""
-        return b"ERROR\nmessage:precondition_failed\n\n%b\0" % self._refusal.encode()
+        error = b"ERROR\nmessage:precondition_failed\n\n%b\0" % self._refusal.encode()
+        return receipt_for(frame) + error + CLOSE if self._relayed else error
 
 
 class Stream:

@@ -173,6 +173,16 @@ class FrameByFrame(socket.socket):
             pause(0.05)
 
 
+def frame_by_frame(rabbit: RabbitMQ, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve_at_once = rabbit.broker.serve
+
+    def serve(connection: socket.socket) -> None:
+        with FrameByFrame(connection) as slow:
+            serve_at_once(slow)
+
+    monkeypatch.setattr(rabbit.broker, "serve", serve)
+
+
 class TestStreams:
     @pytest.mark.rule("7.9")
     @pytest.mark.parametrize("allow_loss", ["true", "false"])
@@ -194,6 +204,17 @@ class TestStreams:
     def test_queues_are_not(self, kind: str) -> None:
         """They are asked for before SUBSCRIBE, and because of the header of their first message."""
         rabbit = RabbitMQ(kind=kind)
+        assert failure(rabbit) is None
+        assert rabbit.questions == ["a", "a"]
+
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_a_receipt_before_the_error_does_not_make_a_queue_a_stream(
+        self, apart: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Spring's relay may turn the two round, in one piece or in two."""
+        rabbit = RabbitMQ(relayed=True)
+        if apart:
+            frame_by_frame(rabbit, monkeypatch)
         assert failure(rabbit) is None
         assert rabbit.questions == ["a", "a"]
 
@@ -266,13 +287,7 @@ class TestStreams:
                 return super()._asked(number, frame)
 
         rabbit = Closing()
-        serve_at_once = rabbit.broker.serve
-
-        def serve(connection: socket.socket) -> None:
-            with FrameByFrame(connection) as slow:
-                serve_at_once(slow)
-
-        monkeypatch.setattr(rabbit.broker, "serve", serve)
+        frame_by_frame(rabbit, monkeypatch)
         assert isinstance(failure(rabbit, reconnectTimeout="1s"), ConnectionLost)
 
 

@@ -108,6 +108,10 @@ NO_REPLICA = (
 )
 
 
+def test_a_relay_that_loses_its_broker_refuses_no_destination() -> None:
+    assert type(refusal("Connection to broker closed.")) is BrokerError
+
+
 def test_a_node_that_boots_refuses_no_destination() -> None:
     assert type(refusal("not_found", BOOTING.encode())) is BrokerError
     assert type(refusal("precondition_failed", NO_REPLICA.encode())) is BrokerError
