@@ -32,19 +32,27 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 
 # The package is installed, never editable: Spark finds `pyspark_stomp` only in an installed wheel, and what is
 # tested is what is shipped. setuptools leaves its work behind; an old copy would smuggle in deleted modules.
+# Without PySpark's zip its Python processes read the installed modules, and need not compile them each time.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 define install
 @rm -rf build spark_stomp.egg-info
 @$(PIP) install --quiet --no-build-isolation $(1)
 @rm -rf build spark_stomp.egg-info
+@rm -f $(VENV)/lib/python*/site-packages/pyspark/python/lib/pyspark.zip
 endef
 
 demo: $(STAMPS)/demo $(STAMPS)/package
 	@$(BIN)/python notebooks/demo.py $(if $(ROWS),--rows $(ROWS))
 
+# Once, because a JVM that has this archive starts in half the time. Without it the tests take longer.
+$(STAMPS)/archive: $(STAMPS)/dev | $(STAMPS)/package
+	@echo "Archiving the classes of Spark; this happens once and takes about a minute."
+	@cd tests && $(BIN)/python -m support.archive >/dev/null 2>&1 || echo "There will be no archive of classes." >&2
+	@touch $@
+
 # From tests/, so that `spark_stomp` is the installed package and not the folder beside it. In three processes, since
 # most tests wait most of the time; tests/conftest.py says what shares one. `ARGS="-n 0"` takes one for all.
-test: $(STAMPS)/dev $(STAMPS)/package
+test: $(STAMPS)/dev $(STAMPS)/package $(STAMPS)/archive
 	cd tests && $(BIN)/pytest -m "not soak" -n 3 --no-loadscope-reorder $(ARGS)
 
 # What needs Spark is in unit/spark and unit/notebooks.
@@ -71,7 +79,7 @@ brokers: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/python -m support.brokers $(ARGS)
 
 # About two hours on two cores; CONTRIBUTING.md says which variables make its parts longer or shorter.
-soak: $(STAMPS)/soak $(STAMPS)/package
+soak: $(STAMPS)/soak $(STAMPS)/package $(STAMPS)/archive
 	cd tests && $(BIN)/pytest -m "soak or property" --hypothesis-profile=soak --timeout=7200 \
 		-n 2 --no-loadscope-reorder -rap --durations=20 $(ARGS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from support.archive import quick_start
 from support.brokers.fixtures import broker, broker_pool, credentials, rabbitmq
 from support.release import spark_release
 from support.soak import EXAMPLES
@@ -97,8 +97,7 @@ def group_of(test: str) -> tuple[int, str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # No JVM here lives long enough for the slower compiler to pay.
-    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    quick_start()
     if (0, 0) < spark_release() < (4, 2):
         # Its collect() leaves the socket that the rows came through to the garbage collector.
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")

@@ -98,6 +98,7 @@ def status(shown: str) -> dict[str, str]:
     return dict(zip(keys, values, strict=True))
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.timeout(420)
 def test_the_notebook_goes_on_where_it_ended(runs: Runs, broker: DevBroker) -> None:

@@ -264,6 +264,7 @@ def submitted(folder: Path, replaced: dict[str, str]) -> Iterator[subprocess.Pop
             kill(*session_members(process.pid))
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(REMOTE is not None, reason="spark-submit has no server of Spark Connect")

@@ -135,6 +135,7 @@ def test_an_extra_names_what_the_unit_tests_import(wheel: Path) -> None:
     assert imported - named <= {"spark-stomp"}
 
 
+@pytest.mark.soak
 def test_a_program_that_uses_the_api_is_typed(python: Path, tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     (program,) = programs(ROOT / "docs" / "reference.md", "Python API")

@@ -63,6 +63,7 @@ def test_with_spark_submit(program: Path) -> None:
     assert shows_every_row(run(command, program, PYSPARK_PYTHON=sys.executable))
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.timeout(420)
 def test_as_a_client_of_spark_connect(program: Path, connect_server: ConnectServer) -> None:

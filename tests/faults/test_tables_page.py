@@ -93,7 +93,9 @@ def of_the_table(output: Path) -> set[str]:
     return {name for name in names(output, "part-*") if name in logs}
 
 
-@pytest.mark.parametrize("mode", KILLS)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(one, marks=[pytest.mark.soak] * (one == MERGE)) for one in KILLS]
+)
 def test_killed_when_delta_has_the_batch_and_spark_does_not_know_it(
     devbroker: DevBroker, tmp_path: Path, mode: str
 ) -> None:

@@ -51,7 +51,9 @@ def test_probe_send_and_peek(broker: Broker, tmp_path: Path, capfd: pytest.Captu
     broker.wait_for(queue, ready=3)
 
 
-@on_every_broker
+@pytest.mark.parametrize(
+    "broker", ["devbroker", pytest.param("rabbitmq", marks=pytest.mark.broker)], indirect=True
+)
 @pytest.mark.usefixtures("credentials")
 def test_tail_follows_a_topic_as_long_as_it_takes(broker: Broker) -> None:
     """Nothing waits for an ACK, so more comes than any window holds."""

@@ -82,6 +82,7 @@ def read_all(broker: Broker, query: StreamingQuery, topic: str) -> None:
     query.stop()
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.timeout(330)
 def test_movements_but_for_those_that_expired(

@@ -31,6 +31,7 @@ QUEUE = "orders"
 LATER = "2100-01-01T00:00:00Z"
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.timeout(330)  # 40 s on two idle cores (November 2026)
 def test_the_example(rabbitmq: RabbitMQ, tmp_path: Path) -> None:

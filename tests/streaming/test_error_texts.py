@@ -262,7 +262,10 @@ def test_a_mistake(
     check(title, text_of(title, Place(spark, *brokers, tmp_path)), texts)
 
 
-@pytest.mark.parametrize("title", OVER_CONNECT)
+@pytest.mark.parametrize(
+    "title",
+    [pytest.param(one, marks=[pytest.mark.soak] * (one not in OVER_CONNECT[2:4])) for one in OVER_CONNECT],
+)
 def test_a_mistake_over_connect(
     client: SparkSession,
     brokers: tuple[DevBroker, DevBroker],

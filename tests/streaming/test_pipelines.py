@@ -72,6 +72,7 @@ def pipelines(server: ConnectServer, command: str, spec: Path) -> None:
     assert done.returncode == 0, f"{done.stdout[-2_000:]}{done.stderr[-2_000:]}\n{server.log}"
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(420)  # 70 s on two idle cores (November 2026)
 def test_two_updates_take_each_message_once(devbroker: DevBroker, tmp_path: Path) -> None:
     spec = copy_of_the_example(tmp_path / "example", devbroker)

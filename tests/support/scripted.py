@@ -28,7 +28,10 @@ def answer(connection: socket.socket, before: bytes = b"") -> bytes:
     """Send ``before`` and the receipt that the next frames ask for; returns these frames."""
     asked = b""
     while b"receipt:" not in asked or not asked.rstrip(b"\n").endswith(b"\0"):
-        asked += connection.recv(4096)
+        piece = connection.recv(4096)
+        if not piece:
+            return asked
+        asked += piece
     receipt = asked.rpartition(b"receipt:")[2].partition(b"\n")[0]
     connection.sendall(b"%bRECEIPT\nreceipt-id:%b\n\n\0" % (before, receipt))
     return asked

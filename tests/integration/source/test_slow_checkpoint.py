@@ -32,7 +32,7 @@ class Hanging:
     def batches(self, checkpoint: Checkpoint, log: str) -> list[int]:
         if log == "commits":
             self.reached.set()
-            self.released.wait(20)
+            self.released.wait(10)
         return self._batches(checkpoint, log)
 
 

@@ -21,8 +21,14 @@ INSTEAD = "SPARK_STOMP_BROKERS_INSTEAD"
 _MARKED = [pytest.param(name, marks=() if name == "devbroker" else pytest.mark.broker) for name in BROKERS]
 # The newest release of each.
 _EVERY = [param for param in _MARKED if param.values[0] in {dialect.name for dialect in DIALECTS}]
+# What is not plain TCP is in soak. Others prove it below Spark.
 _OVER = [
-    pytest.param(*param.values, transport, marks=param.marks, id=f"{param.values[0]}-{transport}")
+    pytest.param(
+        *param.values,
+        transport,
+        marks=[*param.marks] + [pytest.mark.soak] * (transport != "tcp"),
+        id=f"{param.values[0]}-{transport}",
+    )
     for param in _EVERY
     for transport in BROKERS[str(param.values[0])].transports
 ]
@@ -30,8 +36,10 @@ on_real_brokers = pytest.mark.parametrize("broker", _EVERY[1:], indirect=True)
 on_every_broker = pytest.mark.parametrize("broker", _EVERY, indirect=True)
 # Older releases as well.
 on_every_release = pytest.mark.parametrize("broker", _MARKED, indirect=True)
-# For tests with the fixture ``rabbitmq``.
-on_every_rabbitmq = pytest.mark.parametrize("rabbitmq", ["rabbitmq", "rabbitmq-3.10"], indirect=True)
+# For tests with the fixture ``rabbitmq``. The older release is for soak.
+on_every_rabbitmq = pytest.mark.parametrize(
+    "rabbitmq", ["rabbitmq", pytest.param("rabbitmq-3.10", marks=pytest.mark.soak)], indirect=True
+)
 # With a second parameter, ``transport``.
 on_every_transport = pytest.mark.parametrize(("broker", "transport"), _OVER, indirect=["broker"])
 
