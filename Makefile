@@ -6,7 +6,7 @@
 # make coverage    which lines and branches the tests without Spark do not reach
 # make matrix  the core tests on every release of Spark, classic and Connect; writes into docs/reference.md
 # make brokers    RabbitMQ, ActiveMQ and Artemis on ports of their own, fetched at the first time, until Ctrl-C
-# make soak    the property tests at length and the long runs, in two processes, with a line for each at the end
+# make soak    the property tests at length and the long runs, two parts at a time, with a line for each
 # make bench   the benchmarks, about 50 minutes; writes tests/benchmarks/RESULTS.md
 # make clean   removes what these made, the virtual environment included
 
@@ -32,22 +32,20 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 
 # The package is installed, never editable: Spark finds `pyspark_stomp` only in an installed wheel, and what is
 # tested is what is shipped. setuptools leaves its work behind; an old copy would smuggle in deleted modules.
-# Without PySpark's zip its Python processes read the installed modules, and need not compile them each time.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 define install
 @rm -rf build spark_stomp.egg-info
 @$(PIP) install --quiet --no-build-isolation $(1)
 @rm -rf build spark_stomp.egg-info
-@rm -f $(VENV)/lib/python*/site-packages/pyspark/python/lib/pyspark.zip
 endef
 
 demo: $(STAMPS)/demo $(STAMPS)/package
 	@$(BIN)/python notebooks/demo.py $(if $(ROWS),--rows $(ROWS))
 
-# Once, because a JVM that has this archive starts in half the time. Without it the tests take longer.
+# Spark and its Python processes start in half the time with what this makes. Without it the tests take longer.
 $(STAMPS)/archive: $(STAMPS)/dev | $(STAMPS)/package
-	@echo "Archiving the classes of Spark; this happens once and takes about a minute."
-	@cd tests && $(BIN)/python -m support.archive >/dev/null 2>&1 || echo "There will be no archive of classes." >&2
+	@echo "Preparing Spark for quick starts; this happens once and takes about a minute."
+	@cd tests && $(BIN)/python -m support.archive >/dev/null 2>&1 || echo "Spark will start slowly." >&2
 	@touch $@
 
 # From tests/, so that `spark_stomp` is the installed package and not the folder beside it. In three processes, since
@@ -78,10 +76,19 @@ matrix: $(STAMPS)/dev
 brokers: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/python -m support.brokers $(ARGS)
 
-# About two hours on two cores; CONTRIBUTING.md says which variables make its parts longer or shorter.
+# About two hours on two cores, two parts at a time; CONTRIBUTING.md says which variables make them longer or shorter.
+# A part that has passed is not run again before the package changes or `rm -r artifacts/soak`.
+SOAK := fuzz property interop streaming cluster hostile unit \
+	$(shell cd tests && grep -l mark.soak faults/test_*.py test_*.py)
 soak: $(STAMPS)/soak $(STAMPS)/package $(STAMPS)/archive
-	cd tests && $(BIN)/pytest -m "soak or property" --hypothesis-profile=soak --timeout=7200 \
-		-n 2 --no-loadscope-reorder -rap --durations=20 $(ARGS)
+	@$(MAKE) --no-print-directory --keep-going -j 2 $(SOAK:%=artifacts/soak/%.passed)
+
+artifacts/soak/%.passed: $(STAMPS)/package
+	@mkdir -p $(@D)
+	@cd tests; $(BIN)/pytest $* -m "soak or property" --hypothesis-profile=soak --timeout=7200 -rap --durations=20 \
+		$(ARGS) >$(abspath $(@:.passed=.log)) 2>&1; status=$$?; \
+		printf '%-40s %s\n' $* "$$(tail -n 1 $(abspath $(@:.passed=.log)) | tr -d =)"; \
+		if [ $$status = 0 ]; then touch $(abspath $@); else echo "see $(@:.passed=.log)"; exit 1; fi
 
 # From tests/, like the tests. Each benchmark adds to its file of results, and begins it anew; what cannot be had is
 # left out with a word. tests/benchmarks/README.md says how long they take, and how to run parts of them.

@@ -54,24 +54,19 @@ settings.register_profile(
 settings.load_profile("default")
 
 
-# Which tests share a process when `make test` and `make soak` run them side by side. Session fixtures are
-# made once in each process, so all tests of one broker are a group, all that need nothing but the shared
-# Spark session are another, and every other file is one, for its module fixtures.
+# Which tests share a process when `make test` runs them side by side. Session fixtures are made once in each
+# process, so all tests of one broker are a group, all that need nothing but the shared Spark session are
+# another, and every other file is one, for its module fixtures.
 #
-# What is done to real brokers in soak, up to the broker's name.
-KILLED = r"(faults/test_(matrix|sigkill_loop|chaos|sink_kills)|cluster/test_sink_tasks)\.py.*"
 # Name of a group -> what the ids of its tests begin with, below tests/. The longest come first: one that
 # began last would run alone. And what computes (Spark) takes turns with what waits (brokers, faults).
 GROUPS = {
     "the Spark session": r"streaming/(?!.*(sigkill|over_connect))",
     # Together, since one test moves from one to the other.
-    "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)|" + KILLED + "(activemq|artemis)",
-    # Only in soak, where these compute while the brokers' tests wait.
-    "the fuzz target": r"fuzz/",
+    "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)",
     "the property tests": r"property/",
-    "RabbitMQ": r"interop/.*\[.*rabbitmq|" + KILLED + "rabbitmq",
+    "RabbitMQ": r"interop/.*\[.*rabbitmq",
     "the fault matrix": r"faults/test_matrix\.py",
-    "broken rules": r"faults/test_contract_rules\.py",
     "drivers that die": r"streaming/.*sigkill",
     "the dev broker like the others": r"interop/test_connector.*\[.*devbroker",
     "a cluster": r"cluster/",

@@ -49,6 +49,7 @@ def shows_every_row(printed: str) -> bool:
     return all(re.search(rf"\|order {number} *\|", printed) for number in range(10))
 
 
+@pytest.mark.soak  # a notebook has the same program
 @pytest.mark.spark
 def test_as_a_script_of_an_environment_that_is_not_activated(program: Path) -> None:
     assert shows_every_row(run([sys.executable], program))

@@ -52,7 +52,9 @@ def test_probe_send_and_peek(broker: Broker, tmp_path: Path, capfd: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    "broker", ["devbroker", pytest.param("rabbitmq", marks=pytest.mark.broker)], indirect=True
+    "broker",
+    ["devbroker", pytest.param("rabbitmq", marks=[pytest.mark.broker, pytest.mark.soak])],
+    indirect=True,
 )
 @pytest.mark.usefixtures("credentials")
 def test_tail_follows_a_topic_as_long_as_it_takes(broker: Broker) -> None:

@@ -21,6 +21,7 @@ URL = "stomp://localhost:61613"
 QUEUE = "/queue/orders"
 
 
+@pytest.mark.soak  # a notebook and the tests of sinks do the same
 @pytest.mark.timeout(330)
 def test_the_first_job(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
     (program,) = programs(PAGE, "A first job")

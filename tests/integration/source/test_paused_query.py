@@ -115,7 +115,7 @@ class TestWithAJournal:
 
         def late(deliveries: Deliveries) -> int:
             if deliveries.inbox.ackable:
-                looked.wait(5.0)
+                looked.wait(0.5)
             return room(deliveries)
 
         def look(writer: JournalWriter) -> bool:
