@@ -80,10 +80,10 @@ brokers: $(STAMPS)/dev $(STAMPS)/package
 # A part that has passed is not run again before the package changes or `rm -r artifacts/soak`.
 SOAK := fuzz property interop streaming cluster hostile unit \
 	$(shell cd tests && grep -l mark.soak faults/test_*.py test_*.py)
-soak: $(STAMPS)/soak $(STAMPS)/package $(STAMPS)/archive
+soak:
 	@$(MAKE) --no-print-directory --keep-going -j 2 $(SOAK:%=artifacts/soak/%.passed)
 
-artifacts/soak/%.passed: $(STAMPS)/package
+artifacts/soak/%.passed: $(STAMPS)/soak $(STAMPS)/package $(STAMPS)/archive
 	@mkdir -p $(@D)
 	@cd tests; $(BIN)/pytest $* -m "soak or property" --hypothesis-profile=soak --timeout=7200 -rap --durations=20 \
 		$(ARGS) >$(abspath $(@:.passed=.log)) 2>&1; status=$$?; \

@@ -92,6 +92,6 @@ def _answer(connection: Connection, destination: str, timeout: float) -> ErrorRe
                 return event
             if isinstance(event, Disconnected) and event.confirmed:
                 return None
-        if ReceiptReceived(receipt) in events:
+        if ReceiptReceived(receipt) in events and not connection.ended:
             session.request("DISCONNECT", receipt=session.new_receipt())
     raise ReceiptTimeout(f"{connection.peer} did not say what the queue of {destination} is")

@@ -32,7 +32,8 @@ def quick_start() -> None:
 
 
 def _set(options: str) -> None:
-    # The archive does not allow a folder with files on the class path, which conf/ would be.
+    # The archive does not allow a folder with files on the class path, so conf/ is left out: spark_session()
+    # sets what tests need.
     os.environ["SPARK_CONF_DIR"] = str(ARCHIVE.with_suffix(".conf"))
     os.environ["SPARK_SUBMIT_OPTS"] = f"{options} {_SILENT}"
 

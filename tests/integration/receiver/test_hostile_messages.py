@@ -11,7 +11,7 @@ import pytest
 from support.options import source_options
 from support.proxy import FaultProxy
 from support.receivers import LoneReceiver, running
-from support.scripted import CLOSE, RabbitMQ, ScriptedBroker, message
+from support.scripted import CLOSE, RabbitMQ, ScriptedBroker, message, receipt_for
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, pause, wait_until
 
@@ -207,6 +207,7 @@ class TestStreams:
         assert failure(rabbit) is None
         assert rabbit.questions == ["a", "a"]
 
+    @pytest.mark.rule("7.9")
     @pytest.mark.parametrize("apart", [False, True])
     def test_a_receipt_before_the_error_does_not_make_a_queue_a_stream(
         self, apart: bool, monkeypatch: pytest.MonkeyPatch
@@ -217,6 +218,22 @@ class TestStreams:
             frame_by_frame(rabbit, monkeypatch)
         assert failure(rabbit) is None
         assert rabbit.questions == ["a", "a"]
+
+    @pytest.mark.rule("4.8")
+    @pytest.mark.parametrize("destination", ["/queue/a", "/amq/queue/a"])
+    def test_an_end_right_after_the_receipt_is_no_answer_and_tried_again(self, destination: str) -> None:
+        """As a relay ends that has lost the ERROR."""
+
+        class Ending(RabbitMQ):
+            def _asked(self, number: int, frame: bytes) -> bytes:
+                answer = super()._asked(number, frame)
+                if answer.startswith(b"ERROR") and len(self.questions) == 1:
+                    return receipt_for(frame) + CLOSE
+                return answer
+
+        rabbit = Ending()
+        assert failure(rabbit, destination) is None
+        assert len(rabbit.questions) > 1
 
     def test_a_queue_that_is_not_there_is_said_once(self, caplog: pytest.LogCaptureFixture) -> None:
         rabbit = RabbitMQ("nobody", silent="NOT_FOUND - no queue 'a' in vhost '/'")
