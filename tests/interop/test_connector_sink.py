@@ -109,8 +109,9 @@ def test_producer_flow_control_of_activemq_is_waited_for(
     with running(source_options(activemq.url, queue, **activemq.credentials)) as receiver:
 
         def all_taken() -> bool:
-            receiver.acknowledge(receiver.frames.received)
-            return receiver.frames.received >= len(BODIES)
+            taken = receiver.frames.received
+            receiver.acknowledge(taken)
+            return taken >= len(BODIES)
 
         wait_until(all_taken, what="the last message")
     figures = sending.result()
