@@ -93,7 +93,10 @@ OTHERS = [path for path in sorted(TESTS.rglob("*.py")) if path != Path(__file__)
 
 def points_of(path: Path) -> list[tuple[dict[str, str], str]]:
     """The functions that points are made of there, each with where the names come from that are imported."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if "Point." not in text:
+        return []
+    tree = ast.parse(text)
     imported = {
         alias.asname or alias.name: f"{node.module}:{alias.name}"
         for node in tree.body
