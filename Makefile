@@ -25,6 +25,8 @@ CANDIDATES := python3.14 python3.13 python3.12 python3.11 python3.10 python3
 CHECK := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))
 PYTHON = $(shell for p in $(CANDIDATES); do $$p -c "$(CHECK)" >/dev/null 2>&1 && echo $$p && break; done)
 
+# Tests and their processes read and write bytecode, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
 export SPARK_CONF_DIR := $(abspath conf)
 export SPARK_LOCAL_IP := 127.0.0.1
 export PYSPARK_PYTHON := $(BIN)/python
@@ -60,7 +62,7 @@ unit: $(STAMPS)/unit $(STAMPS)/package
 # The first command reads the installed package. A link or an anchor that leads nowhere is an error.
 SITE := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs artifacts/docs
 docs: $(STAMPS)/docs $(STAMPS)/package
-	cd tests && $(BIN)/python -m support.docs
+	$(BIN)/python tools/reference_page.py
 	$(SITE)
 	@echo "The site begins at artifacts/docs/index.html."
 
@@ -71,7 +73,7 @@ coverage: $(STAMPS)/dev $(STAMPS)/package
 
 # Each release of Spark is fetched at the first time (some 400 MB each). `ARGS="4.0-3.10"` takes one environment.
 matrix: $(STAMPS)/dev
-	cd tests && $(BIN)/python -m support.releases $(ARGS)
+	cd tests && PYTHONPATH=../tools $(BIN)/python -m releases $(ARGS)
 
 brokers: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/python -m support.brokers $(ARGS)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 from databricks.bundles.jobs import Job
+from databricks_runtime import cells, run, volume
 from support.connect import ConnectServer
-from support.databricks import cells, run, volume
-from support.docs import ROOT
+from support.pages import ROOT
 from support.waiting import wait_until
 
 from spark_stomp import __version__

@@ -22,9 +22,9 @@ import yaml
 from pyspark.sql import SparkSession
 from support.brokers.base import free_ports
 from support.brokers.fixtures import BrokerPool
-from support.docs import ROOT
 from support.driven import publish
 from support.drivers import START
+from support.pages import ROOT
 from support.points import session_members
 from support.processes import kill
 from support.spark import REMOTE

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.docs import README
-from support.notebooks import NOTEBOOKS, Shown, execute, read, run_as_script, shown
+from run_notebooks import NOTEBOOKS, Shown, execute, read, run_as_script, shown
+from support.pages import README
 
 # What each prints, among other things, on every run.
 PRINTS = {
@@ -105,7 +105,7 @@ def test_runs_where_it_is_opened(path: Path) -> None:
 
 @each_notebook
 def test_is_kept_as_it_ran(path: Path) -> None:
-    # `python -m support.notebooks` in tests/ runs them and writes what they show.
+    # `python tools/run_notebooks.py` runs them and writes what they show.
     notebook = read(path)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))

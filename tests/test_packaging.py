@@ -13,8 +13,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from support.docs import programs
-from support.releases import ENVIRONMENTS
+from releases import ENVIRONMENTS
+from support.pages import programs
 from support.wheel import ROOT, build, run
 
 # Run by the Python of a new environment. Nothing is imported but pyspark, and nothing registered.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.connect import ConnectServer
-from support.docs import README
+from support.pages import README
 
 BIN = Path(sys.executable).parent
 

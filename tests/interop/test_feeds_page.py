@@ -16,9 +16,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rail import Call, Message, calls, movements
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
-from support.docs import READING, programs
 from support.driven import publish
 from support.options import source_options
+from support.pages import READING, programs
 from support.receivers import running
 from support.waiting import wait_until
 

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 from support.brokers import ActiveMQ, Broker
 from support.brokers.fixtures import on_real_brokers
-from support.docs import ROOT
 from support.driven import Run, publish
+from support.pages import ROOT
 
 from spark_stomp.errors import DestinationRefused
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from support.brokers.rabbitmq import RabbitMQ
-from support.docs import ROOT, programs
+from support.pages import ROOT, programs
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

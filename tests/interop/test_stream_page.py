@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from support.brokers.rabbitmq import RabbitMQ
-from support.docs import READING, programs
 from support.driven import publish
+from support.pages import READING, programs
 from support.streams import new_stream
 from support.waiting import PATIENCE
 

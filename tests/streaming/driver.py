@@ -28,7 +28,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-from support.docs import ROOT, programs
+from support.pages import ROOT, programs
 from support.spark import BatchFiles, spark_session, stomp_stream
 
 from spark_stomp import register

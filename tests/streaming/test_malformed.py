@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.docs import READING, programs
+from support.pages import READING, programs
 from support.spark import Recorder, Running, drains, stomp_stream
 from support.waiting import wait_until
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from support.connect import ConnectServer
-from support.docs import programs
+from support.pages import programs
 from support.spark import classic_only
 from support.wheel import ROOT
 

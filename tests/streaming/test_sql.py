@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
-from support.docs import READING, programs
+from support.pages import READING, programs
 
 from spark_stomp.devbroker import DevBroker
 

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.docs import MODULES, README, REFERENCE, pages, programs
+from reference_page import MODULES, REFERENCE, pages
+from support.pages import README, programs
 
 from spark_stomp import errors
 from spark_stomp.errors import StompError
@@ -44,7 +45,7 @@ def rows(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize(("path", "text"), pages().items(), ids=lambda value: getattr(value, "name", ""))
 def test_a_generated_page_is_fresh(path: Path, text: str) -> None:
-    # `python tests/support/docs.py` writes it.
+    # `python tools/reference_page.py` writes it.
     assert text_of(path) == text
 
 

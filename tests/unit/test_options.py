@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.docs import EVERYWHERE, READS, STREAMS, WRITES, options_list
+from reference_page import EVERYWHERE, READS, STREAMS, WRITES, options_list
 
 import spark_stomp
 from spark_stomp.errors import OptionError

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from support import releases
-from support.releases import ENVIRONMENTS, MODES, PAGE, Environment
+import releases
+from releases import ENVIRONMENTS, MODES, PAGE, Environment
 from support.soak import found
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from support.docs import READING
+from support.pages import READING
 
 from spark_stomp.brokers import DIALECTS, Dialect, dialect_named
 from spark_stomp.options import OPTIONS

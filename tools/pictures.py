@@ -1,6 +1,6 @@
 """A backend of matplotlib: ``plt.show()`` writes each figure to a PNG file in the folder ``PICTURES``.
 
-A program takes it by ``MPLBACKEND=module://support.pictures``, and need not know of it.
+A program takes it by ``MPLBACKEND=module://pictures``, and need not know of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Runs the notebooks. ``python -m support.notebooks`` writes what they show into them, for readers on GitHub.
+"""Runs the notebooks, with the package installed.
 
-From ``tests/``, with the package installed. With names (``01``), only those whose names begin so.
+``python tools/run_notebooks.py`` writes what they show into them, for readers on GitHub. With names
+(``01``), only those whose names begin so.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ with warnings.catch_warnings():
     import nbformat
     from nbclient import NotebookClient
 
-_TESTS: Final = Path(__file__).parents[1]
-NOTEBOOKS: Final = sorted((_TESTS.parent / "notebooks").glob("*.ipynb"))
+_TOOLS: Final = Path(__file__).resolve().parent
+NOTEBOOKS: Final = sorted((_TOOLS.parent / "notebooks").glob("*.ipynb"))
 # Seconds for one cell, and for all. A JVM starts in some of them, on a machine that may be busy.
 _CELL: Final = 240
 _ALL: Final = 400
@@ -72,12 +73,12 @@ def run_as_script(path: Path, folder: Path, environment: Mapping[str, str]) -> S
     Raises:
         AssertionError: it failed; the text is the end of its standard error.
     """
-    imported = os.pathsep.join([str(path.parent), str(_TESTS)])
+    imported = os.pathsep.join([str(path.parent), str(_TOOLS)])
     with tempfile.TemporaryDirectory() as beside:
         program, pictures = Path(beside, "cells.py"), Path(beside, "pictures")
         pictures.mkdir()
         program.write_text(_program(read(path)), encoding="utf-8")
-        variables = {"MPLBACKEND": "module://support.pictures", "PICTURES": str(pictures)}
+        variables = {"MPLBACKEND": "module://pictures", "PICTURES": str(pictures)}
         done = subprocess.run(
             [sys.executable, program],
             cwd=folder,

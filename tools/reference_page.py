@@ -1,6 +1,6 @@
 """``docs/reference.md``, which is generated from the code but for two parts.
 
-``python tests/support/docs.py`` writes it.
+``python tools/reference_page.py`` writes it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart
 
-ROOT = Path(__file__).resolve().parents[2]
-README = ROOT / "README.md"
-READING = ROOT / "docs" / "reading.md"
-REFERENCE = ROOT / "docs" / "reference.md"
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 # What is written by hand in the page: from one of these headings to the next generated one.
 _BY_HAND = ("## Python API\n", "## Versions\n")
 _NAMES = "### Names\n"
@@ -197,14 +194,6 @@ def _reference(page: str) -> str:
     )
     by_hand = api.partition(_NAMES)[0] + _NAMES
     return f"{generated}{by_hand}\n{names_list()}\n{versions}"
-
-
-def programs(page: Path, heading: str, language: str = "python") -> list[str]:
-    """The blocks of this language in the section of that heading."""
-    (section,) = (
-        part for part in page.read_text(encoding="utf-8").split("\n## ") if part.partition("\n")[0] == heading
-    )
-    return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
 
 
 def options_list(options: Iterable[Option]) -> str:

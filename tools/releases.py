@@ -4,7 +4,7 @@ Each environment has a folder in ``.venv/matrix``, with the wheel in it. Its rep
 ``docs/reference.md`` says of releases is made of all of them. So each can be run by its name, from
 ``tests/``::
 
-    python -m support.releases 4.0-3.10 newest-3.13 --part notebooks
+    PYTHONPATH=../tools python -m releases 4.0-3.10 newest-3.13 --part notebooks
 
 Ends with 1 if a test failed.
 """

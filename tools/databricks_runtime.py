@@ -1,7 +1,7 @@
 """Runs notebooks in Databricks' source format, with stand-ins for what Databricks gives them.
 
-``python -m support.databricks NOTEBOOK < SETTINGS`` executes the cells in one plain Python process, without
-IPython, in the current folder. SETTINGS is JSON with ``widgets`` and ``secrets``.
+``python tools/databricks_runtime.py NOTEBOOK < SETTINGS`` executes the cells in one plain Python process,
+without IPython, in the current folder. SETTINGS is JSON with ``widgets`` and ``secrets``.
 
 The stand-ins do what Databricks' manual says, and no more. They prove nothing about Databricks itself.
 """
@@ -28,7 +28,7 @@ _MAGIC: Final = "# MAGIC"
 _PATIENCE: Final = 150
 
 _VOLUME: Final = "SPARK_STOMP_TEST_VOLUME"
-_TESTS: Final = Path(__file__).parents[1]
+_TOOLS: Final = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ def run(
 
     ``stdout`` of the result has all that the process wrote, to its standard error too.
     """
-    variables = {**os.environ, "PYTHONPATH": str(_TESTS), "MPLBACKEND": "agg", **environment}
+    variables = {**os.environ, "MPLBACKEND": "agg", **environment}
     return subprocess.run(
-        [sys.executable, "-m", "support.databricks", path],
+        [sys.executable, Path(__file__), path],
         input=json.dumps({"parameters": dict(widgets), "secrets": secrets}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -146,7 +146,7 @@ def run(
 
 def volume(folder: Path) -> dict[str, str]:
     """What to add to the environment of Spark, for whose processes ``folder`` is a stand-in for a volume."""
-    path = [str(_TESTS / "support/volume"), str(_TESTS)]
+    path = [str(_TOOLS / "volume"), str(_TOOLS)]
     return {_VOLUME: str(folder), "PYTHONPATH": os.pathsep.join(path)}
 
 
