@@ -35,22 +35,19 @@ Each imports only those above it in this table; tests/unit/test_architecture.py 
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_stomp.spark.datasource import StompDataSource, register
 
-__all__ = ["StompDataSource", "__version__", "register"]
+    __version__: str
 
-try:
-    __version__ = version("spark-stomp")
-except PackageNotFoundError:  # a source tree on the path, not installed
-    __version__ = "0+unknown"
+__all__ = ["StompDataSource", "__version__", "register"]
 
 
 def __getattr__(name: str) -> object:
-    # On demand: the protocol, the dev broker and the command line work without pyspark.
+    # On demand: the protocol, the dev broker and the command line work without pyspark. No process of Spark
+    # needs the release, and to find it takes a twentieth of a second.
     if name == "StompDataSource":
         from spark_stomp.spark.datasource import StompDataSource
 
@@ -59,4 +56,11 @@ def __getattr__(name: str) -> object:
         from spark_stomp.spark.datasource import register
 
         return register
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("spark-stomp")
+        except PackageNotFoundError:  # a source tree on the path, not installed
+            return "0+unknown"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -39,7 +39,7 @@ PROPERTY = Path(__file__).with_name("property")
 settings.register_profile(
     "default",
     deadline=None,
-    max_examples=100,
+    max_examples=50,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -65,13 +65,13 @@ def script_over_connect(path: Path, folder: Path, request: pytest.FixtureRequest
     return run_as_script(path, folder, request.getfixturevalue("connect_server").client)
 
 
-# Two notebooks, each in one way. All in every way are for soak, and `make matrix`.
+# One notebook in one way: as on a cluster. All in every way are for soak, and `make matrix`.
 CASES = [
     pytest.param(
         path,
         way,
         id=f"{path.name}-{way.__name__}",
-        marks=[] if (number, way) in ((0, jupyter), (1, script_over_connect)) else [pytest.mark.soak],
+        marks=[] if (number, way) == (0, script_over_connect) else [pytest.mark.soak],
     )
     for number, path in enumerate(NOTEBOOKS)
     for way in (jupyter, jupyter_over_connect, script_over_connect)

@@ -160,6 +160,9 @@ class TestAPasswordThatChanges:
                 assert receiver.status().failure is None
 
     @pytest.mark.spark
+    @pytest.mark.parametrize(
+        "managed", ["rabbitmq", pytest.param("activemq", marks=pytest.mark.soak)], indirect=True
+    )
     def test_under_spark(
         self,
         managed: Managed,

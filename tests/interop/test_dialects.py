@@ -220,7 +220,10 @@ def test_activemq_ends_a_browse_early_and_a_batch_read_notices(broker_pool: Brok
 
 @pytest.mark.broker
 @pytest.mark.rule("5.3")
-@pytest.mark.parametrize(("size", "connections"), [(200, 1), (200, 2), (230, 1), (370, 2)])
+@pytest.mark.parametrize(
+    ("size", "connections"),
+    [(200, 1), (370, 2), *(pytest.param(*one, marks=pytest.mark.soak) for one in ((200, 2), (230, 1)))],
+)
 def test_pages_of_activemq_hold_no_batch_up(broker_pool: BrokerPool, size: int, connections: int) -> None:
     broker = broker_pool.get("activemq")
     assert isinstance(broker, ActiveMQ)

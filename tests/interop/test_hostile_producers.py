@@ -139,6 +139,7 @@ class TestEqualIds:
             one.stop()
             other.stop()
 
+    @pytest.mark.soak
     @pytest.mark.rule("4.2", "J.8")
     @on_artemis
     def test_a_broker_that_starts_from_scratch(self, broker: Artemis, tmp_path: Path) -> None:

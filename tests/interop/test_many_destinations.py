@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.brokers import ActiveMQ, Broker, RabbitMQ
-from support.brokers.fixtures import BrokerPool, on_real_brokers
+from support.brokers.fixtures import BrokerPool, on_rabbitmq_and_others_in_soak, on_real_brokers
 from support.driven import Run, send_messages
 from support.proxy import FaultProxy, Way
 from support.waiting import PATIENCE, wait_until
@@ -95,7 +95,7 @@ def test_fifty_queues_and_twenty_durable_topics(broker: Broker, client: Client) 
         assert query.counters()[0]["reconnects"] == 0
 
 
-@on_real_brokers
+@on_rabbitmq_and_others_in_soak
 def test_the_connection_breaks(broker: Broker, client: Client) -> None:
     """Each subscription redelivers what the query holds. Without a stable id that gives second rows."""
     everything = named(broker.new_queue, 5) + named(broker.new_topic, 5)

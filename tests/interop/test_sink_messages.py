@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.brokers import Broker
-from support.brokers.fixtures import on_real_brokers
+from support.brokers.fixtures import on_rabbitmq_and_others_in_soak, on_real_brokers
 from support.driven import Run
 
 from spark_stomp.columns import SinkColumns
@@ -118,7 +118,7 @@ def test_what_a_message_is_like(broker: Broker, queue: str) -> None:
             assert before <= float(headers["expires"]) - 600_000 <= time.time() * 1000
 
 
-@on_real_brokers
+@on_rabbitmq_and_others_in_soak
 def test_persistent_messages_survive_a_restart_and_others_do_not(broker: Broker) -> None:
     """The first message of each queue is none: RabbitMQ declares the queue by its headers."""
     cells: dict[str, list[bool | None]] = {

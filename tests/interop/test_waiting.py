@@ -117,6 +117,7 @@ def test_spark_works_and_memory_is_full(rabbitmq: RabbitMQ, start: Any) -> None:
             assert "waiting_for" in json.loads(source["latestOffset"])["status"]
 
 
+@pytest.mark.soak  # unit/source/test_waiting.py has every sentence
 def test_a_minimum_is_not_reached(rabbitmq: RabbitMQ, start: Any) -> None:
     queue = rabbitmq.new_queue()
     publish(rabbitmq.options(), queue, [b"one"] * 10)
@@ -126,6 +127,7 @@ def test_a_minimum_is_not_reached(rabbitmq: RabbitMQ, start: Any) -> None:
         assert status["waiting_for"].endswith(" at most (maxTriggerDelay)")
 
 
+@pytest.mark.soak  # unit/source/test_waiting.py has every sentence
 def test_the_trigger(rabbitmq: RabbitMQ, start: Any) -> None:
     queue = rabbitmq.new_queue()
     publish(rabbitmq.options(), queue, [b"one"])
@@ -136,6 +138,7 @@ def test_the_trigger(rabbitmq: RabbitMQ, start: Any) -> None:
         query.wait_for("Spark's next trigger: 7 messages wait for it")
 
 
+@pytest.mark.soak  # unit/source/test_waiting.py has every sentence
 def test_the_drain(rabbitmq: RabbitMQ, start: Any, tmp_path: Path) -> None:
     queue = rabbitmq.new_queue()
     publish(rabbitmq.options(), queue, [b"one"] * 500)

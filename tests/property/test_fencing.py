@@ -381,7 +381,7 @@ class Takeover(RuleBasedStateMachine):
 
 
 Takeover.TestCase.settings = settings(
-    max_examples=max(300, settings.default.max_examples), stateful_step_count=60, deadline=None
+    max_examples=max(200, settings.default.max_examples), stateful_step_count=60, deadline=None
 )
 
 

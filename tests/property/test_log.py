@@ -74,7 +74,7 @@ class LogThenAck(WithJournal):
     acks_durable: ClassVar[bool] = True
 
 
-for machine, most in ((InMemory, 100), (WithJournal, 75), (LogThenAck, 50)):
+for machine, most in ((InMemory, 60), (WithJournal, 45), (LogThenAck, 30)):
     machine.TestCase.settings = settings(
         max_examples=max(most, settings.default.max_examples),
         stateful_step_count=100,

@@ -162,7 +162,7 @@ def test_a_reader_that_waits_does_not_outlive_its_jvm(devbroker: DevBroker, tmp_
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("rounds", [4, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rounds", [2, pytest.param(20, marks=pytest.mark.soak)])
 def test_stops_right_after_a_batch(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path, rounds: int
 ) -> None:

@@ -62,7 +62,7 @@ def test_the_progress_has_it_and_the_offsets_do_not(
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("other", [QUEUE, "/queue/returns"])
+@pytest.mark.parametrize("other", [QUEUE, pytest.param("/queue/returns", marks=pytest.mark.soak)])
 def test_two_sources_of_a_query_have_a_status_each(
     spark: SparkSession,
     devbroker: DevBroker,

@@ -21,7 +21,7 @@ INSTEAD = "SPARK_STOMP_BROKERS_INSTEAD"
 _MARKED = [pytest.param(name, marks=() if name == "devbroker" else pytest.mark.broker) for name in BROKERS]
 # The newest release of each.
 _EVERY = [param for param in _MARKED if param.values[0] in {dialect.name for dialect in DIALECTS}]
-# TLS is in soak: TestACertificateForAnotherName reads and writes over it.
+# The dev broker is in streaming/. TLS is in soak: TestACertificateForAnotherName reads and writes over it.
 _OVER = [
     pytest.param(
         *param.values,
@@ -29,10 +29,16 @@ _OVER = [
         marks=[*param.marks] + [pytest.mark.soak] * (transport == "tls"),
         id=f"{param.values[0]}-{transport}",
     )
-    for param in _EVERY
+    for param in _EVERY[1:]
     for transport in BROKERS[str(param.values[0])].transports
 ]
 on_real_brokers = pytest.mark.parametrize("broker", _EVERY[1:], indirect=True)
+# For what is the same on all of them, and takes long.
+on_rabbitmq_and_others_in_soak = pytest.mark.parametrize(
+    "broker",
+    _EVERY[1:2] + [pytest.param(*one.values, marks=[*one.marks, pytest.mark.soak]) for one in _EVERY[2:]],
+    indirect=True,
+)
 on_every_broker = pytest.mark.parametrize("broker", _EVERY, indirect=True)
 # Older releases as well.
 on_every_release = pytest.mark.parametrize("broker", _MARKED, indirect=True)
