@@ -94,7 +94,7 @@ artifacts/soak/%.passed: $(STAMPS)/soak $(STAMPS)/package $(STAMPS)/archive
 
 # From tests/, like the tests. Each benchmark adds to its file of results, and begins it anew; what cannot be had is
 # left out with a word. tests/benchmarks/README.md says how long they take, and how to run parts of them.
-BENCH := codec encode costs sink kafka memory latency destinations real
+BENCH := codec encode costs sink memory latency destinations real
 bench: $(STAMPS)/dev $(STAMPS)/package
 	@cd tests && failed=; for bench in $(BENCH); do \
 		$(BIN)/python -m benchmarks.$$bench --fresh $(ARGS) || failed="$$failed $$bench"; done; \

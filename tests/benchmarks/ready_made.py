@@ -39,7 +39,6 @@ class ReadyMade(DataSource):
 class ReadyMadeReader(DataSourceStreamReader):
     def __init__(self, options: dict[str, int], columns: list[str]) -> None:
         self._columns = columns
-        self._planned = 0
         self._messages, self._batch = options["messages"], options["batch"]
         self._body, self._tasks = options.get("body", 235), options.get("tasks", 1)
 
@@ -47,12 +46,9 @@ class ReadyMadeReader(DataSourceStreamReader):
         return {"row": 0}
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
-        # Spark 4.0 does not say where the batch begins.
-        begin = self._planned if start is None else start["row"]
-        return {"row": min(begin + self._batch, self._messages)}
+        return {"row": min(start["row"] + self._batch, self._messages)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        self._planned = end["row"]
         ends = [start["row"] + (end["row"] - start["row"]) * n // self._tasks for n in range(self._tasks + 1)]
         return [InputPartition(stop - begin) for begin, stop in pairwise(ends) if stop > begin]
 

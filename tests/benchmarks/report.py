@@ -20,7 +20,6 @@ _TITLES = {
     "latency": "Latency",
     "destinations": "Many destinations of one query",
     "memory": "Memory",
-    "kafka": "Spark 4.0's own Kafka source, and this one on a synthetic broker",
     "costs": "Cost of messages, headers, receivers and un-acked messages",
     "sink": "The sink beside a bare socket",
     "codec": "The codec beside stomp.py",

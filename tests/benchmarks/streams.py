@@ -46,12 +46,16 @@ class Count:
 
 @dataclass(frozen=True)
 class Streamed:
-    """From the first subscription to the end of the last batch. ``spent`` are processor seconds by role, from
-    the start of the query on."""
+    """From the first subscription to the end of the last batch.
+
+    ``spent`` are processor seconds by role for the last ``counted`` messages: without the start, unless all
+    came in one batch.
+    """
 
     seconds: float
     batches: list[int]
     spent: dict[str, float]
+    counted: int
 
     @property
     def steady(self) -> list[int]:
@@ -66,8 +70,7 @@ class Streamed:
             "batches": len(self.batches),
             "smallest batch": min(sizes),
             "median batch": statistics.median(sizes),
-            "cores busy": round(sum(self.spent.values()) / self.seconds, 2),
-            **self.spent,
+            **{f"{role} a million": round(s * 1e6 / self.counted, 2) for role, s in self.spent.items()},
         }
 
 
@@ -87,17 +90,22 @@ def run(
         folder = Path(name)
         status = folder / "status.json"
         stream = spark.readStream.format("stomp").options(**options).option("statusFile", str(status))
-        before = processes.seconds()
+        start = 0, processes.seconds()
         with Running(stream.load(), folder / "checkpoint", count) as query:
 
             def done() -> bool:
+                nonlocal start
                 meanwhile(count)
+                if not start[0] and _START * messages <= count.total < messages:
+                    start = count.total, processes.seconds()
                 return count.total >= messages
 
             query.wait(done, _PATIENCE, f"{messages} messages", every=0.1)
-            spent = difference(processes.seconds(), before)
+            spent = difference(processes.seconds(), start[1])
             query.wait(lambda: connected_since(status), what="the status file")
-            return Streamed(count.ended - connected_since(status), count.batches, spent)
+            return Streamed(
+                count.ended - connected_since(status), count.batches, spent, count.total - start[0]
+            )
 
 
 def connected_since(status: Path) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import psutil
 from support.processes import stream_readers, task_workers
 
-__all__ = ["Processes", "difference"]
+__all__ = ["READER", "Processes", "difference"]
 
 READER = "driver Python"
 """The process beside the driver that receives the messages."""
