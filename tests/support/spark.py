@@ -162,7 +162,7 @@ class Running:
         condition: Callable[[], object],
         timeout: float = PATIENCE,
         what: str = "the condition",
-        every: float = 0.01,
+        every: float | None = None,
     ) -> None:
         """Wait for ``condition``; a query that failed meanwhile fails the test with its own error."""
 
