@@ -33,7 +33,9 @@ def main(url: str, queue: str, folder: str) -> None:
             while not (Path(folder) / "go on").exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
 
-    frame = stomp_stream(spark, url, queue, maxMessagesPerTrigger=500)
+    # As on a network; between addresses of loopback there is no TLS by default.
+    options = {"maxMessagesPerTrigger": 500, "frameServerTls": "true"}
+    frame = stomp_stream(spark, url, queue, **options)
     writer = frame.writeStream.foreachBatch(sink).trigger(availableNow=True)
     query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
     query.awaitTermination()

@@ -19,6 +19,7 @@ BODIES = [b"very secret order %02d" % number for number in range(50)]
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_tls_is_the_default_of_a_network_and_hides_all(devbroker: DevBroker, tmp_path: Path) -> None:
     # An address of every interface, loopback included, where the proxy connects.

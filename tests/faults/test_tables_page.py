@@ -20,7 +20,7 @@ from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.timeout(600)]
 
 QUEUE = "/queue/orders"
 FILES, DELTA, MERGE = "recipe toTable", "recipe Delta with deltalake", "recipe MERGE by stable_id"
@@ -93,9 +93,7 @@ def of_the_table(output: Path) -> set[str]:
     return {name for name in names(output, "part-*") if name in logs}
 
 
-@pytest.mark.parametrize(
-    "mode", [pytest.param(one, marks=[pytest.mark.soak] * (one == MERGE)) for one in KILLS]
-)
+@pytest.mark.parametrize("mode", KILLS)
 def test_killed_when_delta_has_the_batch_and_spark_does_not_know_it(
     devbroker: DevBroker, tmp_path: Path, mode: str
 ) -> None:
@@ -112,7 +110,6 @@ def test_killed_when_delta_has_the_batch_and_spark_does_not_know_it(
     assert devbroker.queue(QUEUE).redelivered
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("mode", [FILES, DELTA, MERGE])
 def test_killed_while_a_batch_is_written(devbroker: DevBroker, tmp_path: Path, mode: str) -> None:
     trial = Trial(devbroker, tmp_path, mode, LARGE)
@@ -128,7 +125,6 @@ def test_killed_while_a_batch_is_written(devbroker: DevBroker, tmp_path: Path, m
         trial.finish()
 
 
-@pytest.mark.soak
 def test_killed_when_the_file_sink_has_the_batch_and_spark_does_not_know_it(
     devbroker: DevBroker, tmp_path: Path
 ) -> None:
@@ -148,7 +144,6 @@ def test_killed_when_the_file_sink_has_the_batch_and_spark_does_not_know_it(
         trial.finish()
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mode", [FILES, DELTA, MERGE])
 def test_killed_at_random_moments(devbroker: DevBroker, tmp_path: Path, mode: str) -> None:

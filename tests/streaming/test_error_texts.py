@@ -191,7 +191,7 @@ OVER_CONNECT = (
     "a stream write with a misspelled option",
 )
 """One mistake for each place from which Spark brings an error of ours to the user."""
-WITHOUT_SOAK = {"a column that does not exist", "a wrong password of a stream"}
+WITHOUT_SOAK = {"a wrong password of a stream"}
 SERVER_STACKTRACE = "spark.sql.connect.serverStacktrace.enabled"
 TITLES = [*MISTAKES, *(f"{title}, over Connect" for title in OVER_CONNECT)]
 

@@ -148,6 +148,7 @@ def test_after_sigkill_in_the_middle_of_a_batch_nothing_is_missing(
     assert len(re.findall(line, log, re.MULTILINE)) == 2, log
 
 
+@pytest.mark.soak  # unit/source/test_parent_watch.py has it without Spark
 @pytest.mark.timeout(600)
 def test_a_reader_that_waits_does_not_outlive_its_jvm(devbroker: DevBroker, tmp_path: Path) -> None:
     options = {"url": devbroker.url, "idleTimeout": "60s", "journal": str(tmp_path / "journal")}
