@@ -191,7 +191,6 @@ OVER_CONNECT = (
     "a stream write with a misspelled option",
 )
 """One mistake for each place from which Spark brings an error of ours to the user."""
-WITHOUT_SOAK = {"a wrong password of a stream"}
 SERVER_STACKTRACE = "spark.sql.connect.serverStacktrace.enabled"
 TITLES = [*MISTAKES, *(f"{title}, over Connect" for title in OVER_CONNECT)]
 
@@ -263,10 +262,8 @@ def test_a_mistake(
     check(title, text_of(title, Place(spark, *brokers, tmp_path)), texts)
 
 
-@pytest.mark.parametrize(
-    "title",
-    [pytest.param(one, marks=[pytest.mark.soak] * (one not in WITHOUT_SOAK)) for one in OVER_CONNECT],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("title", OVER_CONNECT)
 def test_a_mistake_over_connect(
     client: SparkSession,
     brokers: tuple[DevBroker, DevBroker],
@@ -280,6 +277,7 @@ def test_a_mistake_over_connect(
     check(f"{title}, over Connect", text, texts)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("title", ["passcode and username", "a wrong password of a stream"])
 def test_a_mistake_over_connect_without_the_setting(
     client: SparkSession, brokers: tuple[DevBroker, DevBroker], tmp_path: Path, title: str
