@@ -9,7 +9,6 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from hostile import CASES
-from hostile.broker import Peer, message
 from hostile.case import BrokerCase
 from hostile.clients import ClientCase
 
@@ -46,22 +45,3 @@ def test_the_table_of_hostile_peers_has_every_case() -> None:
     page = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
     shown = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| ")]
     assert shown == ["case", *(case.name for case in CASES)]
-
-
-class TestTheCasesCanFail:
-    def swap(self, peer: Peer) -> None:
-        """The message of the first handle is not the one that is read."""
-        peer.subscribe()
-        peer.send(message(2, ack="a1"))
-        peer.serve()
-
-    def test_an_ack_of_what_was_not_committed(self) -> None:
-        result = BrokerCase("swap", self.swap, "^goes on$").run()
-        assert result.faults == ["ACKed, but not committed: ['m1']"]
-
-    def test_another_outcome_late_and_large(self) -> None:
-        case = BrokerCase("none", lambda peer: peer.hold(), "^goes on$", "connect", within=-5.5, memory=0)
-        outcome, late, large = case.run().faults
-        assert "STOMP_CONNECT_TIMEOUT" in outcome
-        assert late.endswith("s instead of -5.5")
-        assert large.endswith("MiB instead of 0")

@@ -113,7 +113,7 @@ def test_producer_flow_control_of_activemq_is_waited_for(
             receiver.acknowledge(taken)
             return taken >= len(BODIES)
 
-        wait_until(all_taken, what="the last message")
+        wait_until(all_taken, what="the last message", every=0.01)
     figures = sending.result()
     assert (figures.confirmed, figures.resent, figures.connections) == (len(BODIES), 0, 1)
     assert figures.blocked_seconds >= 1

@@ -32,21 +32,8 @@ VALUES = st.one_of(
     st.sampled_from(["", "true", "FALSE", "text/plain; charset=latin-1", "text/plain;charset=utf-16"]),
     st.sampled_from(["12", "0", "007", "0x10", "-5", "+5", "٣", "1" * 18, "9" * 20]),
     st.sampled_from(["253402300799999", "253402300800000"]),
-    st.sampled_from(
-        [
-            "a:b",
-            " padded ",
-            ":\\\n",
-            "\\:",
-            "\\",
-            "\\\\",
-            "x\r",
-            "\r",
-            "a\rb",
-            "ü€\U0001f600",
-            "\u00a0x\u00a0",
-        ]
-    ),
+    st.sampled_from(["a:b", " padded ", ":\\\n", "\\:", "\\", "\\\\", "x\r", "\r", "a\rb"]),
+    st.sampled_from(["ü€\U0001f600", "\u00a0x\u00a0"]),
     st.text(st.characters(codec="utf-8"), max_size=6),
 )
 BODIES = st.one_of(

@@ -11,45 +11,16 @@ from spark_stomp.protocol import NEED_DATA, FrameDecoder, ServerConfig
 
 VERSIONS = ("1.0", "1.1", "1.2", "lenient")
 COMMANDS = [
-    "SEND",
-    "SUBSCRIBE",
-    "UNSUBSCRIBE",
-    "ACK",
-    "NACK",
-    "BEGIN",
-    "COMMIT",
-    "ABORT",
-    "DISCONNECT",
-    "CONNECT",
+    *("SEND", "SUBSCRIBE", "UNSUBSCRIBE", "ACK", "NACK", "BEGIN", "COMMIT", "ABORT"),
+    *("DISCONNECT", "CONNECT"),
 ]
 NAMES = [
-    "destination",
-    "id",
-    "ack",
-    "receipt",
-    "transaction",
-    "message-id",
-    "subscription",
-    "prefetch-count",
-    "browser",
-    "content-length",
-    "",
-    "k",
+    *("destination", "id", "ack", "receipt", "transaction", "message-id", "subscription"),
+    *("prefetch-count", "browser", "content-length", "", "k"),
 ]
 VALUES = [
-    "/queue/a",
-    "/topic/t",
-    "1",
-    "0",
-    "",
-    "true",
-    "client",
-    "client-individual",
-    "a\rb",
-    "é",
-    "\\c",
-    "a:b",
-    " x ",
+    *("/queue/a", "/topic/t", "1", "0", "", "true", "client", "client-individual"),
+    *("a\rb", "é", r"\c", "a:b", " x "),
 ]
 
 headers = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES)), max_size=6)

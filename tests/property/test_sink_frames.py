@@ -32,19 +32,7 @@ plain = st.sampled_from([b"a", b"b", b"k:1", b"v"])
 texts = plain | plain | octets
 names = (
     st.sampled_from(
-        [
-            b"a",
-            b"own",
-            b"priority",
-            b"kind",
-            b"left",
-            b"Receipt",
-            b"transaction",
-            b"persistent",
-            b"expires",
-            b"id",
-            b"longer than 12",
-        ]
+        b"a|own|priority|kind|left|Receipt|transaction|persistent|expires|id|longer than 12".split(b"|")
     )
     | texts
 )

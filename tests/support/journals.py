@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,8 @@ from spark_stomp.journal.store import ArrowStore, Disk, FolderStore, Objects, St
 from spark_stomp.receiver.blocks import frame_keys
 
 RESERVE_BYTES = 2_000
+
+Open = Callable[..., Journal]
 
 
 def frame(number: int, body: str = "", subscription: str = "") -> bytes:
@@ -70,6 +74,33 @@ def object_journal(
         store = ArrowStore(location.files, location.root)
     settings = JournalSettings(str(directory), max_bytes, max_remembered, tolerant)
     return Journal(settings, Objects(store, location, pause=lambda seconds: None))
+
+
+@contextmanager
+def reopened(kind: str, directory: Path, **always: Any) -> Iterator[Open]:
+    """Opens the journal in ``directory`` each time; kinds are "disk", "mount" and "pyarrow"."""
+    made: list[Journal] = []
+
+    def one(**options: Any) -> Journal:
+        for journal in made:
+            journal.close()
+        given = {**always, **options}
+        if kind == "disk":
+            made.append(local_journal(directory, **given))
+        else:
+            made.append(object_journal(directory, through_pyarrow=kind == "pyarrow", **given))
+        return made[-1]
+
+    yield one
+    for journal in made:
+        journal.close()
+
+
+def fill(journal: Journal, groups: int = 4) -> Journal:
+    """Objects of 5 frames each."""
+    for number in range(groups):
+        journal.append([batch_of(5 * number, 5)])
+    return journal
 
 
 class SmallDisk:

@@ -20,13 +20,13 @@ def wait_until(
     """Return once ``condition()`` is true; AssertionError naming ``what`` after ``timeout`` seconds.
 
     It is asked every ``every`` seconds. By default that is 10 ms at first, and then a twentieth of the time
-    that has passed: asking takes a share of the processor that what is awaited needs.
+    that has passed, at most 0.1 s: asking takes a share of the processor that what is awaited needs.
     """
     begun = time.monotonic()
     while not condition():
         passed = time.monotonic() - begun
         assert passed < timeout, f"{what} did not hold within {timeout:g}s"
-        time.sleep(max(0.01, passed / 20) if every is None else every)
+        time.sleep(min(max(0.01, passed / 20), 0.1) if every is None else every)
 
 
 def pause(seconds: float) -> None:

@@ -48,8 +48,6 @@ LISTING = [
     PACKAGE / f"{name}.py"
     for name in ("__init__", "devbroker/__init__", "status/__init__", "errors", "devbroker/pytest_plugin")
 ]
-# Covered by tests of the whole: the notebook, the installed wheel, Spark itself.
-UNTESTED_ALONE = {"__init__", "__main__", "_autoload"}
 
 
 def part_of(path: Path) -> str:
@@ -201,45 +199,6 @@ class TestModules:
             return any(isinstance(name, ast.Name) and name.id == "__all__" for name in names)
 
         assert {path for path in MODULES if lists(path)} == {*LISTING, PACKAGE / "_autoload" / "__init__.py"}
-
-    def test_have_a_test_module_or_folder(self) -> None:
-        unit = ROOT / "tests" / "unit"
-        parts = {part_of(path) for path in MODULES} - UNTESTED_ALONE
-        tested = {path.stem.removeprefix("test_") for path in unit.iterdir()}
-        assert parts - tested == set()
-
-
-class TestTests:
-    def test_what_starts_a_broker_or_a_server_is_no_unit_test(self) -> None:
-        servers = {
-            "support.fronts",
-            "support.proxy",
-            "support.receivers",
-            "support.scripted",
-            "support.driven",
-        }
-        started = {"spark_stomp.devbroker.DevBroker", "support.tcp.tcp_server"}
-
-        def starts(path: Path) -> set[str]:
-            arguments = {node.arg for node in ast.walk(tree_of(path)) if isinstance(node, ast.arg)}
-            modules = {name for name in imports(path) if name.rpartition(".")[0] in servers}
-            return imports(path) & started | modules | arguments & {"devbroker"}
-
-        assert offenders(starts, (ROOT / "tests" / "unit").rglob("test_*.py")) == {}
-
-    def test_only_those_of_spark_and_of_the_notebooks_need_spark(self) -> None:
-        # `make unit` leaves these two out, and runs without Spark.
-        tests = ROOT / "tests"
-
-        def needs(path: Path) -> set[str]:
-            names = {name for node in tree_of(path).body for name in imported(node, path)}
-            own = {name for name in names if name.startswith(("pyspark", "spark_stomp.spark", "demo"))}
-            shared = (tests.joinpath(*name.split(".")[:-1]).with_suffix(".py") for name in names)
-            return own.union(*map(needs, filter(Path.exists, shared)))
-
-        left_out = {tests / "unit" / "spark", tests / "unit" / "notebooks"}
-        unit = (path for path in (tests / "unit").rglob("test_*.py") if path.parent not in left_out)
-        assert offenders(needs, unit) == {}
 
 
 def dotted(path: Path) -> str:

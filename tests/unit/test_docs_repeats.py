@@ -31,11 +31,6 @@ def runs(text: str) -> Iterator[str]:
             yield " ".join(words[begin : begin + RUN])
 
 
-def test_what_counts_as_a_run() -> None:
-    text = "One two, three `four` [five](six.md#seven) six\nseven eight nine ten eleven twelve.\n\n    code\n"
-    assert [*runs(text)] == ["one two three four five six seven eight nine ten eleven twelve"]
-
-
 def test_no_run_of_twelve_words_stands_twice() -> None:
     seen: dict[str, str] = {}
     again = []

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
-import releases
-from releases import ENVIRONMENTS, MODES, PAGE, Environment
+from releases import ENVIRONMENTS, MODES, PAGE
 from support.soak import found
 
 
@@ -29,21 +26,3 @@ def test_the_page_shows_the_notebooks_on_every_release_of_spark() -> None:
     assert len(ran) == len(releases) + 1
     assert {spark.rpartition(".")[0] for *_, spark in ran} >= releases
     assert all(passed == of and not failed for passed, of, failed, _ in ran)
-
-
-def reported(folder: Path, mode: str, cases: str, name: str = "4.9.1 3.14.2") -> None:
-    folder.mkdir(exist_ok=True)
-    counts = f'tests="{cases.count("<testcase")}" skipped="{cases.count("<skipped")}"'
-    counts += f' errors="0" failures="{cases.count("<failure")}"'
-    (folder / f"{mode}.xml").write_text(f'<all><testsuite name="{name}" {counts}>{cases}</testsuite></all>')
-
-
-def test_what_is_made_of_the_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "FOLDER", tmp_path)
-    monkeypatch.setattr(releases, "ENVIRONMENTS", [Environment("4.9", "3.14"), Environment("5.0", "3.14")])
-    skipped = "<testcase><skipped/></testcase>"
-    reported(tmp_path / "4.9-3.14", "classic", "<testcase/>" * 3 + skipped)
-    ways = '<testcase name="test_runs[one-a_b]"/><testcase name="test_runs[two-a_b]"><failure/></testcase>'
-    reported(tmp_path / "4.9-3.14", "notebooks", ways)
-    assert releases.table().splitlines()[2:] == ["| 4.9.1 | 3.14.2 | 3 passed, 1 skipped | - |"]
-    assert releases.notebooks() == "Notebooks that ran: 1 of 2, not two (a b) on 4.9.1.\n"

@@ -51,7 +51,7 @@ def drained(receiver: LoneReceiver, broker: DevBroker) -> int:
         held.append(commit_all(receiver))
         return not broker.queue(QUEUE).depth
 
-    wait_until(drained_now, what="the ACKs of all")
+    wait_until(drained_now, what="the ACKs of all", every=0.01)
     return max(held)
 
 

@@ -6,8 +6,6 @@ import pyarrow as pa
 import pytest
 
 from spark_stomp.arrow.columns import (
-    after_last,
-    timed,
     timestamps,
     unquoted,
 )
@@ -20,31 +18,7 @@ def strings(*values: str | None) -> pa.Array:
     return pa.array(values, pa.string())
 
 
-class TestIdsWithinAHeader:
-    def test_what_follows_the_last_separator(self) -> None:
-        ids = strings("18,11", "2147483675,11", "a,b\n,c", "11", "", None)
-        assert after_last(ids, ",").to_pylist() == ["11", "11", "c", "11", "", None]
-
-    def test_the_separator_is_no_pattern(self) -> None:
-        assert after_last(strings("a.b", "ab"), ".").to_pylist() == ["b", "ab"]
-
-    def test_the_whole_value_without_a_separator(self) -> None:
-        assert after_last(strings("18,11"), None).to_pylist() == ["18,11"]
-
-    def test_with_the_time_that_completes_it(self) -> None:
-        ids, times = strings("11", "12", None, "", "13"), strings("7", None, "9", "9", "0")
-        assert timed(ids, times).to_pylist() == ["11@7", None, None, None, None]
-
-
 class TestTimestamps:
-    @pytest.mark.parametrize(
-        "malformed", [None, "", " 1", "1 ", "-1", "+1", "0x10", "1.5", "now", "٣", "9" * 19, "9" * 30]
-    )
-    def test_malformed_is_null_and_the_others_stay(self, malformed: str | None) -> None:
-        column = timestamps(strings("1", malformed, "002"), "ms", MICROSECONDS)
-        assert column.type == MICROSECONDS
-        assert column.cast(pa.int64()).to_pylist() == [1000, None, 2000]
-
     @pytest.mark.parametrize(("unit", "last"), [("s", LAST), ("ms", LAST * 1000 + 999)])
     def test_the_year_9999_is_the_last(self, unit: str, last: int) -> None:
         column = timestamps(strings(str(last), str(last + 1)), unit, MICROSECONDS)  # type: ignore[arg-type]

@@ -13,7 +13,6 @@ import pytest
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.arrow import decode as module
 from spark_stomp.columns import SOURCE_COLUMNS, Projection
-from spark_stomp.errors import BodyDecodeError
 from spark_stomp.frame_batch import Ends, FrameBatch
 
 RULES = RowRules(id_header="JMSMessageID", timestamp_unit="s")
@@ -129,21 +128,6 @@ def test_plain_frames_never_take_the_exact_path(monkeypatch: pytest.MonkeyPatch)
     escaped = [frame.replace(b"m-", b"ID\\chost\\c") for frame in two_layouts]
     for frames in (one_layout, two_layouts, escaped):
         assert decode_frames(frame_batch(*frames), ALL, RULES).num_rows == 40
-
-
-@pytest.mark.parametrize("cr", [b"", b"\r"])
-def test_an_undecodable_body_names_its_message(cr: bytes) -> None:
-    bad = (
-        (FRAME % (7, 7, 7)).replace(b"body 7", b"\xff").replace(b"redelivered:true", b"redelivered:true" + cr)
-    )
-    chosen = Projection.of("body", body_as_string=True)
-    with pytest.raises(BodyDecodeError, match="'m-7' from '/queue/x'"):
-        decode_frames(frame_batch(FRAME % (1, 1, 1), bad), chosen, RULES)
-    rules = RowRules(None, "ms", "null")
-    assert decode_frames(frame_batch(FRAME % (1, 1, 1), bad), chosen, rules).to_pylist() == [
-        {"body": "body 1"},
-        {"body": None},
-    ]
 
 
 def test_a_large_body_is_not_copied() -> None:

@@ -60,14 +60,6 @@ class TestMalformed:
             "sequence": 5,
         }
 
-    def test_several_in_one_batch(self) -> None:
-        found = rows(batch(NUL, b"\n" + LATIN, NUL), "body", "malformed", "header_history")
-        assert [row["body"] for row in found] == [NUL, LATIN, NUL]
-        assert found[1]["header_history"] == [
-            {"name": "destination", "value": "/q"},
-            {"name": "destination", "value": "/r"},
-        ]
-
     def test_what_cannot_be_read_is_null(self) -> None:
         (row,) = rows(
             batch(b"MESSAGE\ndestination:\xff\n\n\0"), "destination", "message_id", "timestamp", "malformed"
@@ -81,10 +73,6 @@ class TestMalformed:
     def test_without_a_column_for_the_reason_it_is_an_error_that_names_it(self) -> None:
         with pytest.raises(MalformedMessageError, match=r"\[CODE\] why.*`malformed`"):
             rows(batch(NUL), "body")
-
-    def test_good_messages_have_no_reason(self) -> None:
-        (row,) = rows(batch(b"MESSAGE\n\nbody\0", reason=None), "body", "malformed")
-        assert row == {"body": b"body", "malformed": None}
 
     def test_a_body_that_is_no_text_has_its_reason_in_the_same_column(self) -> None:
         rules = RowRules(id_header=None, timestamp_unit="ms", body_decode_errors="column")

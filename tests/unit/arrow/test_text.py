@@ -41,10 +41,6 @@ def test_charset_of(content_type: str | None, charset: str) -> None:
     assert charset_of(content_type) == charset
 
 
-def test_foreign_bytes_that_happen_to_be_utf8() -> None:
-    assert texts(("ü".encode(), "a;charset=latin-1")) == ["Ã¼"]
-
-
 def test_an_empty_body_in_a_charset_that_nobody_knows() -> None:
     """It holds nothing that could be read wrongly."""
     assert texts((b"", "a;charset=none-such"), (b"x", None)) == ["", "x"]
@@ -73,10 +69,6 @@ class TestUndecodable:
             texts((b"\xff", f"text/plain;charset={charset}"))
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 600
-
-    def test_null_where_asked_for_and_the_others_stay(self) -> None:
-        rows = [(b"\xff", None), (b"a", None), (b"b", "x;charset=klingon"), (b"\xe9", "x;charset=latin-1")]
-        assert texts(*rows, on_error="null") == [None, "a", None, "é"]
 
     def test_lone_surrogates_are_no_text(self) -> None:
         assert texts((b"+2AA-", "x;charset=utf-7"), on_error="null") == [None]

@@ -37,10 +37,6 @@ def test_a_difference(words: tuple[str, ...], queue: str, do: str) -> None:
     assert do in remedy(text, "SUBSCRIBE to /queue/a")
 
 
-def test_what_names_no_difference() -> None:
-    assert queue_that_differs("NOT_FOUND - no queue 'a' in vhost '/'") is None
-
-
 def test_the_option_is_that_of_the_request() -> None:
     assert 'or set subscribeHeaders = {"x-message-ttl": "5"}' in remedy(TTL, "SUBSCRIBE to /queue/a")
     for what in ("SEND to /queue/a", ""):

@@ -10,13 +10,6 @@ import pytest
 from spark_stomp.commands.main import main
 
 
-def test_the_part_of_the_sink_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sink = {"version": 1, "query": "q", "run": "a1", "host": "here", "confirmed": 5}
-    (tmp_path / "status.sink.json").write_text(json.dumps(sink))
-    assert main(["status", str(tmp_path / "status.json")]) == 0
-    assert "sink  confirmed 5" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -59,13 +52,6 @@ def test_several_are_shown_one_below_the_other(tmp_path: Path, capsys: pytest.Ca
     out, err = capsys.readouterr()
     assert "one  ended" in out and "two  ended" in out
     assert err.startswith(f"spark-stomp: {names[2]}: there is no status file yet; ") and err.count("\n") == 1
-
-
-def test_one_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(["status", f"{tmp_path}/x"])
-    assert left.value.code == 2
-    assert capsys.readouterr() == ("", f"spark-stomp status: {tmp_path}/x: there is no such file or folder\n")
 
 
 @pytest.mark.parametrize(

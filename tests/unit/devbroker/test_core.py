@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -213,26 +212,6 @@ class TestTransactions:
         assert broker.view("/queue/a").acked == 1
 
 
-@pytest.mark.parametrize(
-    ("act", "why"),
-    [
-        (lambda b, m: m.begin("open"), "open already"),
-        (lambda b, m: m.commit("none"), "no open transaction 'none'"),
-        (lambda b, m: m.abort("none"), "no open transaction"),
-        (lambda b, m: m.do(partial(b.publish, "/queue/a", b""), "none"), "no open transaction"),
-        (lambda b, m: b.subscribe(m, "0", "/queue/a"), "'0' exists already"),
-        (lambda b, m: m.holding("x"), "no un-acked message has the handle 'x'"),
-        (lambda b, m: m.subscription("9"), "no subscription '9'"),
-    ],
-)
-def test_what_is_refused(broker: Broker, act: Callable[[Broker, Member], None], why: str) -> None:
-    client = Client(broker)
-    client.subscribe()
-    client.member.begin("open")
-    with pytest.raises(Refused, match=why):
-        act(broker, client.member)
-
-
 class TestDurableSubscriptions:
     TOPIC = "/topic/a"
 
@@ -240,14 +219,6 @@ class TestDurableSubscriptions:
         client = Client(broker)
         client.subscribe(destination=destination, durable=name)
         return client
-
-    def test_are_forgotten_when_asked(self, broker: Broker) -> None:
-        client = self.subscriber(broker)
-        fill(broker, b"1", destination=self.TOPIC)
-        broker.unsubscribe(client.member, "0", durable="s")
-        fill(broker, b"2", destination=self.TOPIC)
-        assert broker.durable_views(self.TOPIC) == {}
-        assert self.subscriber(broker).bodies() == []
 
     def test_are_not_forgotten_under_another_name_or_while_others_are_there(self, broker: Broker) -> None:
         clients = [self.subscriber(broker) for _ in range(2)]

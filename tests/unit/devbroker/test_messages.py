@@ -15,23 +15,6 @@ def decoded(data: bytes, version: str) -> Frame:
     return frame
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])
-def test_goes_out_in_every_version(version: str) -> None:
-    message = Message(1, "ID:x-1", "/q", (("k", "a:b"), ("k", "c\\d")), b"hi\0")
-    assert decoded(delivered(message, b"redelivered:false\n", version), version) == Frame(
-        "MESSAGE",
-        (
-            ("redelivered", "false"),
-            ("message-id", "ID:x-1"),
-            ("destination", "/q"),
-            ("k", "a:b"),
-            ("k", "c\\d"),
-            ("content-length", "3"),
-        ),
-        b"hi\0",
-    )
-
-
 @pytest.mark.parametrize(("version", "value"), [("1.0", "a\nb"), ("1.1", "a\rb"), ("lenient", "a\nb")])
 def test_a_header_that_a_version_cannot_carry_is_left_out(version: str, value: str) -> None:
     message = Message(1, "m", "/q", (("bad", value), ("good", "1")), b"x")

@@ -142,11 +142,6 @@ class TestFrames:
         pair.exchange()
         assert pair.broker.durable_views("/topic/a") == {}
 
-    def test_of_repeated_headers_the_first_wins(self) -> None:
-        pair = Pair()
-        pair.peer.receive(b"SEND\ndestination:/queue/a\ndestination:/queue/b\n\n\0", 0.0)
-        assert pair.broker.view("/queue/a").enqueued == 1
-
 
 @pytest.mark.parametrize(
     ("act", "why"),
@@ -181,6 +176,10 @@ def test_what_is_refused_with_an_error_and_the_receipt(
         ("1.0", b"UNSUBSCRIBE\n", "needs an id or a destination"),
         ("1.0", b"SUBSCRIBE\ndestination:/q\nack:client-individual\n", "ack:client-individual is not one of"),
         ("1.2", b"COMMIT\ntransaction:t\n", "no open transaction 't'"),
+        ("1.2", b"ABORT\ntransaction:t\n", "no open transaction 't'"),
+        ("1.2", b"SEND\ndestination:/queue/b\ntransaction:t\n", "no open transaction 't'"),
+        ("1.2", b"BEGIN\ntransaction:t\n\n\0BEGIN\ntransaction:t\n", "open already"),
+        ("1.2", b"SUBSCRIBE\nid:0\ndestination:/queue/b\n", "'0' exists already"),
         ("1.2", b"SEND\n", "lacks the header 'destination'"),
         ("1.0", b"SEND\ndestination:/queue/b\n:nameless\n", "cannot be kept"),
         ("1.2", b"RUBBISH\n", ""),
@@ -206,8 +205,3 @@ class TestEnding:
         pair.peer.tick(1.5)
         assert pair.peer.dropped
         assert not pair.peer.connected
-
-    def test_beats_go_out(self) -> None:
-        pair = Pair(heartbeat=(1000, 0), config=ClientConfig(heartbeat=(0, 1000)))
-        pair.peer.tick(0.9)
-        assert pair.peer.connection.data_to_send() == b"\n"

@@ -12,13 +12,10 @@ from spark_stomp.files import resolve, without_credentials
 @pytest.mark.parametrize(
     ("location", "root", "takes_appends"),
     [
-        ("/data/journal", "/data/journal", True),
         ("file:/data/a%20b", "/data/a%20b", True),
         ("/data/missing/../a b/./c//", "/data/a b/c", True),
         ("file:///data/missing/../journal", "/data/journal", True),
         ("dbfs:/mnt/x/../journal", "/dbfs/mnt/journal", False),
-        ("file:///data/journal", "/data/journal", True),
-        ("dbfs:/mnt/journal", "/dbfs/mnt/journal", False),
         ("dbfs:///mnt/journal", "/dbfs/mnt/journal", False),
         ("dbfs:/Volumes/main/a/b", "/Volumes/main/a/b", False),
         ("/Volumes/main/a/b", "/Volumes/main/a/b", False),

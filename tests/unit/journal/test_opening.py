@@ -3,48 +3,25 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.journals import batch_of, bodies, damage, expected, local_journal, object_journal, objects
+from support.journals import (
+    Open,
+    batch_of,
+    bodies,
+    damage,
+    expected,
+    fill,
+    object_journal,
+    objects,
+)
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalUnwritable
 from spark_stomp.frame_batch import MessageKey
-from spark_stomp.journal import Journal
 from spark_stomp.journal.formats import FOLDERS, FRAMES, KEYS, STATES, WRITERS
 from spark_stomp.journal.store import FolderStore, Objects
-
-Open = Callable[..., Journal]
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "journal"
-
-
-@pytest.fixture(params=["disk", "mount"])
-def opened(request: pytest.FixtureRequest, directory: Path) -> Iterator[Open]:
-    """Opens the journal in ``directory`` again each time."""
-    made: list[Journal] = []
-
-    def one(**options: bool) -> Journal:
-        for journal in made:
-            journal.close()
-        made.append((local_journal if request.param == "disk" else object_journal)(directory, **options))
-        return made[-1]
-
-    yield one
-    for journal in made:
-        journal.close()
-
-
-def fill(journal: Journal, groups: int = 4) -> Journal:
-    """Objects of 5 frames each."""
-    for number in range(groups):
-        journal.append([batch_of(5 * number, 5)])
-    return journal
 
 
 class TestTakeover:
@@ -352,16 +329,3 @@ class TestDamage:
         objects(directory)[1].unlink()
         with pytest.raises(JournalDamaged, match=r"is missing: messages \[5, 10\)"):
             list(journal.batches(0, 20))
-
-    def test_frames_of_another_journal_are_not_taken_for_its_own(
-        self, directory: Path, tmp_path: Path, opened: Open
-    ) -> None:
-        fill(opened(), 2)
-        with closing(fill(local_journal(tmp_path / "other"), 3)):
-            shutil.copy(objects(tmp_path / "other")[2], directory / FRAMES)
-        path = objects(directory)[2]
-        try:
-            assert opened().end == 10
-        except JournalDamaged:
-            # Its writer counts as newer if its id happens to be greater.
-            assert path.exists()

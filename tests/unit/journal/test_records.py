@@ -49,10 +49,6 @@ def test_an_impossible_length_is_no_head() -> None:
 
 
 class TestKeys:
-    def test_they_come_back(self) -> None:
-        assert unpack_keys(pack_keys(KEYS)) == KEYS
-        assert unpack_keys(pack_keys([])) == []
-
     def test_with_and_without_a_subscription(self) -> None:
         entries = [KEYS[0]._replace(subscription=one) for one in ("a::q1", "a::q2", "", "me.sub@/topic/ä")]
         assert unpack_keys(pack_keys(entries)) == entries

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,12 @@ from typing import Any
 import pytest
 from support.journals import (
     RESERVE_BYTES,
+    Open,
     SmallDisk,
     batch_of,
     bodies,
     expected,
+    fill,
     local_journal,
     object_journal,
     objects,
@@ -30,18 +31,6 @@ from spark_stomp.journal.formats import FRAMES, KEYS, RESERVE, STATES, WRITERS
 from spark_stomp.journal.store import FolderStore, NoRoom, Objects
 
 KEY = MessageKey("/queue/a", b"ID:1", b"d" * 16)
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "journal"
-
-
-def fill(journal: Journal, groups: int = 4) -> Journal:
-    """Objects of 5 frames each."""
-    for number in range(groups):
-        journal.append([batch_of(5 * number, 5)])
-    return journal
 
 
 def failing(number: int) -> Callable[..., None]:
@@ -175,13 +164,6 @@ class TestLock:
                 local_journal(directory)
             journal.append([batch_of(0, 5)])
 
-    def test_the_end_of_the_last_run_is_awaited(self, directory: Path) -> None:
-        ending = threading.Timer(0.3, local_journal(directory).close)
-        ending.start()
-        again = local_journal(directory, lock_timeout=20.0)
-        ending.join()
-        again.close()
-
     def test_what_cannot_be_opened_is_let_go(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as broken, pytest.raises(JournalUnwritable):
             broken.setattr(FolderStore, "put", failing(errno.EIO))
@@ -289,24 +271,9 @@ class TestSync:
 
 
 class TestFullDisk:
-    @pytest.fixture(params=["disk", "mount"])
-    def opened(self, request: pytest.FixtureRequest, directory: Path) -> Iterator[Callable[..., Journal]]:
-        made: list[Journal] = []
-
-        def one(**options: Any) -> Journal:
-            for journal in made:
-                journal.close()
-            kind = local_journal if request.param == "disk" else object_journal
-            made.append(kind(directory, **options))
-            return made[-1]
-
-        yield one
-        for journal in made:
-            journal.close()
-
     @pytest.mark.rule("J.12")
     def test_nothing_is_lost_and_the_next_run_goes_on_once_there_is_room(
-        self, directory: Path, opened: Callable[..., Journal], monkeypatch: pytest.MonkeyPatch
+        self, directory: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         disk = SmallDisk(directory, monkeypatch)
         journal = fill(opened(), 1)
@@ -324,7 +291,7 @@ class TestFullDisk:
         assert bodies(journal.batches(0, 10)) == expected(0, 10)
 
     def test_objects_before_the_one_that_has_no_room_are_deleted(
-        self, directory: Path, opened: Callable[..., Journal], monkeypatch: pytest.MonkeyPatch
+        self, directory: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("spark_stomp.journal.journal._SMALLEST_OBJECT", 600)
         disk = SmallDisk(directory, monkeypatch)
@@ -341,7 +308,7 @@ class TestFullDisk:
 
     @pytest.mark.rule("J.12")
     def test_full_of_what_is_committed_the_next_run_makes_room(
-        self, directory: Path, opened: Callable[..., Journal], monkeypatch: pytest.MonkeyPatch
+        self, directory: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         disk = SmallDisk(directory, monkeypatch)
         journal = fill(opened(), 3)
@@ -366,7 +333,7 @@ class TestFullDisk:
         assert journal.committed_before == 0
 
     def test_if_no_file_can_be_made(
-        self, directory: Path, opened: Callable[..., Journal], monkeypatch: pytest.MonkeyPatch
+        self, directory: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         journal = fill(opened(), 1)
         make = os.open
@@ -382,7 +349,7 @@ class TestFullDisk:
 
     @pytest.mark.rule("J.16")
     def test_after_the_last_byte_the_object_stays(
-        self, directory: Path, opened: Callable[..., Journal], monkeypatch: pytest.MonkeyPatch
+        self, directory: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         journal = fill(opened(), 1)
         with monkeypatch.context() as broken:

@@ -19,23 +19,6 @@ ALERTS = [json.dumps({"id": id_}).encode() for id_ in LATE]
 END = QueueView(depth=0, unacked=0, enqueued=900, delivered=900, redelivered=0, acked=900)
 
 
-def test_the_real_file() -> None:
-    assert SENT.iloc[0].to_dict() == {
-        "id": 0,
-        "time_hour": "2013-01-01T10:00:00Z",
-        "carrier": "UA",
-        "flight": 1545,
-        "tailnum": "N14228",
-        "origin": "EWR",
-        "dest": "IAH",
-        "dep_delay": 2,
-        "arr_delay": 11,
-        "distance": 1400,
-    }
-    assert SENT["id"].tolist() == list(range(900))
-    assert LATE and SENT["dep_delay"].isna().any()
-
-
 class TestProof:
     def test_holds(self) -> None:
         assert all(demo.proof(SENT, received(SENT[::-1]), END, ALERTS).values())
@@ -67,11 +50,6 @@ def received(table: pd.DataFrame) -> pd.DataFrame:
     """The table as Arrow gives it to pandas: numbers with nulls among them are floats, texts are objects."""
     numbers = dict.fromkeys(("dep_delay", "arr_delay"), float)
     return table.astype(numbers).astype({"tailnum": object, "carrier": object})
-
-
-def test_a_line_of_progress_fits_a_terminal() -> None:
-    begin, end = demo.Sample(0.0, 0, 0, 0), demo.Sample(1000.0, 336_776, 80_000, 9_888)
-    assert len(demo.progress_line(end, begin, 336_776)) <= 80
 
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

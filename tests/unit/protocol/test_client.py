@@ -3,11 +3,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.session import ack, send, subscribe
+from support.session import send, subscribe
 
 from spark_stomp.errors import (
     FrameEncodeError,
-    FrameSyntaxError,
     HeartbeatLost,
     LimitExceeded,
     LocalProtocolError,
@@ -18,14 +17,10 @@ from spark_stomp.protocol import (
     ClientConfig,
     ClientConnection,
     Connected,
-    Disconnected,
     ErrorReceived,
     Event,
-    Frame,
     HeartbeatReceived,
     Limits,
-    MessageBlock,
-    ReceiptReceived,
     SessionState,
 )
 
@@ -90,12 +85,6 @@ class TestConnecting:
         assert isinstance(error, ErrorReceived)
         assert error.message == "C:\\temp is full"
 
-    def test_nothing_else_is_read_leniently(self) -> None:
-        connection = connecting()
-        connection.receive_data(b"connected\nversion:1.2\n\n\0", 0.0)
-        with pytest.raises(FrameSyntaxError):
-            connection.next_event()
-
     def test_the_lenient_dialect_takes_a_lenient_answer(self) -> None:
         connection = connecting(accept_versions=("1.2", "lenient"), login="u")
         connection.receive_data(b"connected\nsession:  77 \n\n\0", 0.0)
@@ -127,18 +116,6 @@ class TestSending:
         assert connection.data_to_send() == b""
         subscribe(connection, "0", "/q", receipt="r")
 
-    def test_no_acks_in_bulk(self) -> None:
-        connection = connected()
-        subscribe(connection, "0", "/q")
-        connection.data_to_send()
-        assert sent(connection, lambda c: c.ack_raw([])) == b""
-
-    def test_an_empty_handle_is_refused(self) -> None:
-        connection = connected()
-        subscribe(connection, "0", "/q")
-        with pytest.raises(LocalProtocolError, match="a message has no ack header"):
-            ack(connection, "0", "")
-
     def test_acks_in_bulk(self) -> None:
         connection = connected()
         subscribe(connection, "0", "/q")
@@ -149,16 +126,6 @@ class TestSending:
 
 
 class TestReceiving:
-    def test_messages_scanned(self) -> None:
-        connection = connected(scan=True)
-        connection.collect(id_header="message-id")
-        connection.receive_data(MESSAGE * 2, 1.0)
-        (event,) = events(connection)
-        assert isinstance(event, MessageBlock)
-        assert event.data == MESSAGE * 2
-        assert event.acks == [b"a1", b"a1"]
-        assert event.ids == [b"m1", b"m1"]
-
     def test_an_error_ends_it_whatever_follows(self) -> None:
         connection = connected()
         send(connection, "/q", b"", receipt="7")
@@ -178,55 +145,9 @@ class TestReceiving:
         with pytest.raises(RemoteProtocolError, match=f"a broker may not send {command}"):
             connection.next_event()
 
-    def test_receipts_in_any_order(self) -> None:
-        connection = connected()
-        receipts = [connection.new_receipt() for _ in range(3)]
-        assert len({*receipts}) == 3
-        for receipt in receipts:
-            send(connection, "/q", b"", receipt=receipt)
-        for receipt in reversed(receipts):
-            connection.receive_data(f"RECEIPT\nreceipt-id:{receipt}\n\n\0".encode(), 1.0)
-        assert events(connection) == [ReceiptReceived(receipt) for receipt in reversed(receipts)]
-
-
-class TestEnding:
-    """STOMP 1.2, "DISCONNECT"."""
-
-    def test_in_order(self) -> None:
-        connection = connected()
-        assert (
-            sent(connection, lambda c: c.request("DISCONNECT", receipt="bye"))
-            == b"DISCONNECT\nreceipt:bye\n\n\0"
-        )
-        connection.receive_data(MESSAGE + b"\nRECEIPT\nreceipt-id:bye\n\n\0" + MESSAGE, 1.0)
-        found = events(connection)
-        assert isinstance(found[0], Frame)
-        assert found[-1] == Disconnected(confirmed=True)
-        assert connection.state is SessionState.CLOSED
-        connection.receive_eof(2.0)
-        assert events(connection) == []
-
-    def test_a_broker_that_just_closes(self) -> None:
-        connection = connected()
-        connection.request("DISCONNECT")
-        connection.receive_eof(1.0)
-        assert events(connection) == [Disconnected(confirmed=False)]
-        assert connection.state is SessionState.CLOSED
-
 
 class TestHeartbeats:
     """STOMP 1.2, "Heart-beating"; times are passed in."""
-
-    def test_a_beat_is_due_at_the_deadline(self) -> None:
-        connection = beating(send=1000)
-        deadline = connection.deadline(0.0)
-        assert deadline is not None and 0 < deadline < 1
-        connection.tick(deadline - 0.01)
-        assert connection.data_to_send() == b""
-        connection.tick(deadline)
-        assert connection.data_to_send() == b"\n"
-        following = connection.deadline(deadline)
-        assert following == pytest.approx(2 * deadline)
 
     @pytest.mark.rule("5.13")
     def test_a_beat_without_reading_puts_off_the_next_one(self) -> None:
@@ -258,14 +179,6 @@ class TestHeartbeats:
         connection.request("DISCONNECT", receipt="bye")
         with pytest.raises(HeartbeatLost):
             connection.tick(1.5)
-
-    def test_over_is_over(self) -> None:
-        connection = beating(receive=1000)
-        connection.request("DISCONNECT", receipt="bye")
-        connection.receive_data(b"RECEIPT\nreceipt-id:bye\n\n\0", 1.0)
-        events(connection)
-        connection.tick(100.0)
-        assert connection.deadline(100.0) is None
 
 
 def beating(send: int = 0, receive: int = 0) -> ClientConnection:

@@ -57,15 +57,8 @@ def message(version: str, octets: bytes, limits: Limits | None = None) -> str:
 ANY, STRICTLY, ESCAPED, OLD = VERSIONS, ("1.0", "1.1", "1.2"), ("1.1", "1.2"), ("1.0", "1.1")
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F))).replace("\\", "").replace(":", "")
 
+# What data/conformance does not have.
 READ: list[tuple[tuple[str, ...], bytes, Frame]] = [
-    (
-        ANY,
-        b"MESSAGE\na:1\nb:2\na:3\n\nbody\n\0",
-        Frame("MESSAGE", (("a", "1"), ("b", "2"), ("a", "3")), b"body\n"),
-    ),
-    (ANY, b"SEND\ncontent-length:3\n\n\0\n\0\0", Frame("SEND", (("content-length", "3"),), b"\0\n\0")),
-    (ANY, b"SEND\nx:1\n\n\xff\\\r\n\r\n\0", Frame("SEND", (("x", "1"),), b"\xff\\\r\n\r\n")),
-    (ANY, "SEND\né:€\na:ü\n\n\0".encode(), Frame("SEND", (("é", "€"), ("a", "ü")))),
     (
         ANY,
         f"SEND\na:{PRINTABLE}\nb:{PRINTABLE}\n\n\0".encode(),
@@ -78,89 +71,57 @@ READ: list[tuple[tuple[str, ...], bytes, Frame]] = [
         b"SEND\ncontent-length:%b1\ncontent-length:x\n\na\0" % (b"0" * 30),
         Frame("SEND", (("content-length", "0" * 30 + "1"), ("content-length", "x")), b"a"),
     ),
-    # A raw colon belongs to the value.
-    (ANY, b"CONNECTED\nsession:ID:host-1\n\n\0", Frame("CONNECTED", (("session", "ID:host-1"),))),
-    (ANY, b"MESSAGE\na:b:c\n\n\0", Frame("MESSAGE", (("a", "b:c"),))),
-    (STRICTLY, b"SEND\n a : b \n\n\0", Frame("SEND", ((" a ", " b "),))),
     # STOMP 1.2, "Augmented BNF": EOL = [CR] LF. Before, a CR is data.
-    (("1.2",), b"SEND\r\na:b\r\n\r\nx\0", Frame("SEND", (("a", "b"),), b"x")),
     (("1.2",), b"SEND\r\na:b\n\r\nx\0", Frame("SEND", (("a", "b"),), b"x")),
     (("1.2",), b"SEND\na:b\r\n\nx\0", Frame("SEND", (("a", "b"),), b"x")),
-    (("1.2",), b"SEND\r\n\r\na:b\n\nx\r\n\r\n\0", Frame("SEND", (), b"a:b\n\nx\r\n\r\n")),
-    (OLD, b"SEND\na:b\r\n\nx\0", Frame("SEND", (("a", "b\r"),), b"x")),
     (OLD, b"SEND\na\r:\rb\n\nx\0", Frame("SEND", (("a\r", "\rb"),), b"x")),
-    (ANY, b"SEND\na:b\n\n\n\n\0", Frame("SEND", (("a", "b"),), b"\n\n")),
-    (ESCAPED, b"SEND\na\\cb\\\\:\\n\\\\n\\c\n\n\0", Frame("SEND", (("a:b\\", "\n\\n:"),))),
-    (ESCAPED, b"MESSAGE\nid:ID\\chost\\c1\nx:y\n\n\0", Frame("MESSAGE", (("id", "ID:host:1"), ("x", "y")))),
-    (("1.2",), b"SEND\na:\\r\n\n\0", Frame("SEND", (("a", "\r"),))),
     *[
         (ESCAPED, f"{command}\na\\c:\\t\\\n\n\0".encode(), Frame(command, (("a\\c", "\\t\\"),)))
         for command in ("CONNECT", "CONNECTED", "STOMP")
     ],
     (("1.0", "lenient"), b"SEND\npath:C:\\new\\\n\n\0", Frame("SEND", (("path", "C:\\new\\"),))),
-    (("1.0", "lenient"), b"SEND\npath:C:\\code\n\n\0", Frame("SEND", (("path", "C:\\code"),))),
     (("1.0", "lenient"), b"SEND\n:b\n\n\0", Frame("SEND", (("", "b"),))),
     (("1.0", "lenient"), b"RECEIPT\nreceipt-id:1\n\nx\0", Frame("RECEIPT", (("receipt-id", "1"),), b"x")),
     (ESCAPED, b"RECEIPT\ncontent-length:0\n\n\0", Frame("RECEIPT", (("content-length", "0"),))),
     # The dialect of peers that follow no version closely.
     (("lenient",), b"SEND \r\na:b \r\n \r\nx\0", Frame("SEND", (("a", "b"),), b"x")),
-    (("lenient",), b"SEND\na:  b c\n\n\0", Frame("SEND", (("a", "b c"),))),
     (("lenient",), b"SEND\na:b\rc\n\n\0", Frame("SEND", (("a", "b\rc"),))),
     (("lenient",), b"NACK\nmessage-id:1\n\n\0", Frame("NACK", (("message-id", "1"),))),
-    (
-        ("lenient",),
-        b"sEnD\nContent-Length:1\nX:Y\n\n\0\0",
-        Frame("SEND", (("content-length", "1"), ("x", "Y")), b"\0"),
-    ),
     *[
         (
             ("lenient",),
             b"SEND\ncontent-length:%b\n\nxyz\0" % value,
             Frame("SEND", (("content-length", value.decode()),), b"xyz"),
         )
-        for value in (b"abc", b"", b"1x", b"- 1", b"+1")
+        for value in (b"", b"1x", b"- 1", b"+1")
     ],
 ]
 
 REFUSED: list[tuple[tuple[str, ...], bytes]] = [
-    *[
-        (STRICTLY, b"%b\n" % name)
-        for name in (b"FOO", b"SEND ", b" SEND", b"HTTP/1.1 400 Bad", b"\xff", b"SEN", b"send")
-    ],
+    *[(STRICTLY, b"%b\n" % name) for name in (b"SEND ", b" SEND", b"HTTP/1.1 400 Bad", b"\xff")],
     # Commands that came later.
     *[(("1.0",), b"%b\n\n\0" % name) for name in (b"NACK", b"STOMP")],
-    (ANY, b"SEND\na:b\nsecret\n\n\0"),
-    (ESCAPED, b"SEND\na:b\n:b\n\n\0"),
     *[(ANY, b"SEND\n%b\n\n\0" % line) for line in (b"a:\xff", b"\xff:b", b"a:\xc3", b"a:\xed\xa0\x80")],
-    *[
-        (ANY, b"SEND" + rest)
-        for rest in (b"\0", b"\n\0", b"\na:b\n\0", b"\na\0:b\n\n\0", b"\na:b\nc:\0\n\n\0")
-    ],
+    *[(ANY, b"SEND" + rest) for rest in (b"\0", b"\n\0", b"\na:b\n\0", b"\na\0:b\n\n\0")],
     *[
         (STRICTLY, b"SEND\ncontent-length:%b\n\n\0" % value)
-        for value in (b"-1", b"x", b"", b" 1", b"1 ", b"+1", b"1.0", "²".encode(), b"0x1", b"1_0")
+        for value in (b"", b" 1", b"1 ", b"+1", b"1.0", "²".encode(), b"0x1", b"1_0")
     ],
     (("lenient",), b"SEND\ncontent-length:-1\n\n\0"),
-    (ANY, b"SEND\ncontent-length:1\n\nab\0"),
     (ESCAPED, b"RECEIPT\nreceipt-id:1\n\nx"),
     (ESCAPED, b"RECEIPT\ncontent-length:1\n\n"),
     *[
         (ESCAPED, b"SEND\n%b:%b\n\n\0" % pair)
-        for bad in (b"\\t", b"\\", b"\\\\\\", b"\\C", b"\\c\\x")
+        for bad in (b"\\", b"\\\\\\", b"\\C", b"\\c\\x")
         for pair in ((b"a", bad), (bad, b"b"))
     ],
-    (("1.1",), b"SEND\na:\\r\n\n\0"),
     (OLD, b"SEND\r\na:b\n\n\0"),
     (OLD, b"SEND\na:b\n\r\n\0"),
     # A CR that no LF follows, in 1.2.
     *[
-        (("1.2",), head + line + end)
+        (("1.2",), head + line + b"\r\n\r\nx\0")
         for line in (b"a:b\r\r", b"a\r:b", b"a:\rb", b"a:b\rc\r", b"\r\r")
-        for head, end in (
-            (b"SEND\n", b"\n\nx\0"),
-            (b"SEND\r\n", b"\r\n\r\nx\0"),
-            (b"CONNECT\r\nx:y\r\n", b"\r\n\r\n\0"),
-        )
+        for head in (b"SEND\r\n", b"CONNECT\r\nx:y\r\n")
     ],
 ]
 
@@ -193,43 +154,16 @@ def test_a_refusal_names_the_command_or_the_line() -> None:
     assert message("1.2", b"SEND\na:b\nsecret\n\n\0").endswith("header line 2 of SEND has no colon")
 
 
-@ALL
-def test_no_more_of_a_frame_is_waited_for_than_needed(version: str) -> None:
-    decoder = FrameDecoder(version)
-    decoder.receive_data(b"SEND\ncontent-length:1\n\na")
-    assert decoder.next_event() is NEED_DATA
-    decoder.receive_data(b"\0")
-    assert decoder.next_event() == Frame("SEND", (("content-length", "1"),), b"a")
-    assert decoder.next_event() is NEED_DATA
-
-
 class TestBetweenFrames:
-    @ALL
-    def test_eols_are_a_heartbeat(self, version: str) -> None:
-        for pieces in splits(b"\n\nSEND\n\n\0\nSEND\n\n\0\n\n"):
-            assert decode(version, pieces) == ([Frame("SEND")] * 2, 3, None)
-
-    def test_cr_lf_is_one_in_1_2(self) -> None:
-        for pieces in splits(b"\r\n\nSEND\n\n\0\r\n"):
-            assert decode("1.2", pieces) == ([Frame("SEND")], 2, None)
-
     @pytest.mark.parametrize("version", ["1.0", "1.1"])
     def test_but_not_before(self, version: str) -> None:
         assert refusal(version, b"\r\nSEND\n\n\0") is FrameSyntaxError
-
-    @pytest.mark.parametrize("octets", [b"\rSEND\n\n\0", b"\r\r\n", b"\r\0"])
-    def test_a_lone_cr_is_fatal(self, octets: bytes) -> None:
-        assert refusal("1.2", octets) is FrameSyntaxError
 
     @STRICT
     def test_a_nul_is_fatal(self, version: str) -> None:
         assert refusal(version, b"\0") is FrameSyntaxError
         assert refusal(version, b"\0SEND\n\n\0") is FrameSyntaxError
         assert decode(version, [b"SEND\n\n\0\0"]) == ([Frame("SEND")], 0, FrameSyntaxError)
-
-    def test_nuls_and_blank_lines_in_the_lenient_dialect(self) -> None:
-        for pieces in splits(b"\0\n\0 \r\n\0\0SEND\n\n\0\0\0 \n"):
-            assert decode("lenient", pieces) == ([Frame("SEND")], 2, None)
 
     @pytest.mark.parametrize("eol", [b"\n", b"\r\n"])
     def test_a_million_eols_are_few_events(self, eol: bytes) -> None:
@@ -349,18 +283,6 @@ class TestLimits:
         named = message(version, b"SEND\n\nabcdefgh", Limits(max_frame=9))
         assert named.endswith("a frame of more than 9 bytes")
         assert "SEND has more than 0 headers" in message(version, b"SEND\na:b\n\n", Limits(max_headers=0))
-
-
-class TestTakeBuffer:
-    @pytest.mark.parametrize("feed", [1, 3, 100])
-    def test_from_the_first_octet_of_a_frame_that_was_begun(self, feed: int) -> None:
-        decoder, octets = FrameDecoder("1.2"), b"SEND\na:b\n\nbod"
-        for place in range(0, len(octets), feed):
-            decoder.receive_data(octets[place : place + feed])
-            assert decoder.next_event() is NEED_DATA
-        assert decoder.take_buffer() == octets
-        decoder.receive_data(octets + b"y\0")
-        assert decoder.next_event() == Frame("SEND", (("a", "b"),), b"body")
 
 
 class TestMemory:

@@ -138,10 +138,6 @@ def test_what_an_ack_names(version: str, headers: tuple[tuple[str, str], ...]) -
 
 
 class TestAckHandles:
-    @pytest.mark.parametrize("version", ["1.0", "1.2", "lenient"])
-    def test_are_the_handles_of_the_messages(self, version: str) -> None:
-        assert ack_handles([b"a", b""], [b"q", None], version, "s") == [b"a", b""]
-
     def test_name_the_subscription_too_in_1_1(self) -> None:
         """As on the wire; messages that name none have the default. What is not known gives no handle."""
         handles = ack_handles([b"a", b"b", b""], [b"q\\c1", None, b"q"], "1.1", "s:1")
@@ -167,15 +163,6 @@ class TestBulkAcks:
             Frame("ACK", ack_headers(subscription, handle, version))
             for handle, subscription in [("a", "q"), ("b", "sub:1"), ("c", "r")]
         ]
-
-    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
-    def test_only_the_last_asks_for_the_receipt(self, version: str) -> None:
-        handles = ack_handles([b"a", b"b"], [None, None], version, "s")
-        frames = decode(version, [encode_acks(handles, version, receipt="r")]).frames
-        assert [frame.get("receipt") for frame in frames] == [None, "r"]
-
-    def test_handles_go_out_as_they_came_in(self) -> None:
-        assert encode_acks([b"ID\\c1"], "1.2") == b"ACK\nid:ID\\c1\n\n\0"
 
     def test_the_receipt_is_escaped(self) -> None:
         assert b"\nreceipt:a\\cb\n" in encode_acks([b"1"], "1.2", receipt="a:b")

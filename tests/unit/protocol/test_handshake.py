@@ -29,12 +29,6 @@ class TestConnect:
             b"CONNECT\naccept-version:1.2,1.1,1.0\nhost:h\nlogin:u\npasscode:p\nheart-beat:1,2\nclient-id:c\n\n\0"
         )
 
-    def test_sends_no_login_where_there_is_none(self) -> None:
-        assert (
-            encode_connect(ClientConfig(accept_versions=("1.0",)))
-            == b"CONNECT\naccept-version:1.0\nhost:/\n\n\0"
-        )
-
     def test_never_escapes(self) -> None:
         assert b"\npasscode:a:b\\c\n" in encode_connect(ClientConfig(passcode="a:b\\c"))
 
@@ -57,25 +51,11 @@ def decoder_of(*data: bytes, version: str = "1.2", lenient: bool = True) -> Hand
     return decoder
 
 
-def test_a_strict_frame_is_read_strictly() -> None:
-    decoder = decoder_of(b"CONNECT\nlogin: x \n\n\0rest")
-    assert decoder.next_event() == Frame("CONNECT", (("login", " x "),))
-    assert not decoder.was_lenient
-    assert decoder.take_buffer() == b"rest"
-
-
 def test_a_lenient_frame_is_read_on_the_second_try() -> None:
     decoder = decoder_of(b"conn", b"ect\nUserName: x \n\n\0rest")
     assert decoder.next_event() == Frame("CONNECT", (("username", "x"),))
     assert decoder.was_lenient
     assert decoder.take_buffer() == b"rest"
-
-
-def test_the_second_try_may_need_more_data() -> None:
-    decoder = decoder_of(b"connect\n")
-    assert decoder.next_event() is NEED_DATA
-    decoder.receive_data(b"\n\0")
-    assert decoder.next_event() == Frame("CONNECT")
 
 
 def test_beats_before_the_frame_are_told_once() -> None:

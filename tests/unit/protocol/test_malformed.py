@@ -50,17 +50,6 @@ def bad_one(octets: bytes, version: str = "1.2", limits: Limits | None = None) -
 
 
 class TestTheEnd:
-    @ALL
-    def test_of_a_declared_length(self, version: str) -> None:
-        bad = bad_one(NUL, version)
-        assert bad.data == NUL
-        assert isinstance(bad.error, FrameSyntaxError)
-
-    @ALL
-    def test_is_the_first_nul_if_nothing_is_declared_and_the_head_has_none(self, version: str) -> None:
-        octets = b"MESSAGE\nmessage-id:m\nx:\xff\n\nbody\0"
-        assert bad_one(octets, version).data == octets
-
     @pytest.mark.parametrize(
         ("lines", "limits", "error"),
         [
@@ -156,10 +145,6 @@ class TestOrder:
 
 
 class TestWhatItIsCalled:
-    def test_by_its_headers(self) -> None:
-        bad = bad_one(NUL)
-        assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"7", b"s", "/q", "m")
-
     @pytest.mark.parametrize("version", ["1.0", "1.1"])
     def test_before_1_2_an_ack_names_the_message_id(self, version: str) -> None:
         assert bad_one(NUL, version).ack == b"m"
@@ -169,10 +154,6 @@ class TestWhatItIsCalled:
             b"message\ndestination\n\xff:\nDESTINATION: /q\nMessage-Id: m\nID: s\nx:\xff\n\n\0", "lenient"
         )
         assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"m", b"s", "/q", "m")
-
-    @pytest.mark.parametrize("version", ["1.0", "1.1"])
-    def test_a_cr_is_a_part_of_a_name_before_1_2(self, version: str) -> None:
-        assert bad_one(b"MESSAGE\nmessage-id:a\rb\nx:\xff\n\n\0", version).message_id == "a\rb"
 
     def test_raw_for_an_ack_and_unescaped_for_a_person(self) -> None:
         bad = bad_one(b"MESSAGE\ndestination:a\\cb\nmessage-id:m\\n\nack:1\\c2\nid:s\\c\nx:\xff\n\n\0")
@@ -227,10 +208,6 @@ class TestReading:
             ("id", "s"),
             ("content-length", "4"),
         )
-
-    @pytest.mark.parametrize("line", [b"x:\xff", b"x:\0", b"x"])
-    def test_what_follows_a_bad_line(self, line: bytes) -> None:
-        assert read_malformed(b"MESSAGE\n" + line + b"\na:b\n\n\0", "1.2").headers == (("a", "b"),)
 
     def test_of_countless_lines_the_first_and_those_that_become_columns(self) -> None:
         lines = b"".join(b"%d:\n" % number for number in range(1_100))

@@ -47,12 +47,6 @@ def numbers(found: list[Event]) -> list[int]:
     return [number for event in found if isinstance(event, ReceiptsReceived) for number in event.numbers]
 
 
-def test_many_come_as_one_event() -> None:
-    connection = connected(range(1000))
-    connection.receive_data(b"".join(map(receipt, range(1000))), 0.0)
-    assert events(connection) == [ReceiptsReceived(list(range(1000)))]
-
-
 @given(
     st.lists(st.integers(1, 60), max_size=20), st.lists(st.sampled_from([b"", b"\n", b"\n\n"]), max_size=8)
 )

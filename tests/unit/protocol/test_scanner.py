@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.codec import Owner, decode, message_of, owners, scan, scanned_frames, splits
 
-from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import (
     HEARTBEAT,
     NEED_DATA,
@@ -22,13 +20,8 @@ ALL = pytest.mark.parametrize("version", VERSIONS)
 
 def message(number: int, *, body: bytes = b"body", ack: bool = True) -> bytes:
     handle = b"ack:a%d\n" % number if ack else b""
-    return b"MESSAGE\nmessage-id:m%d\n%bid:s%d\ncontent-length:%d\n\n%b\0" % (
-        number,
-        handle,
-        number,
-        len(body),
-        body,
-    )
+    values = (number, handle, number, len(body), body)
+    return b"MESSAGE\nmessage-id:m%d\n%bid:s%d\ncontent-length:%d\n\n%b\0" % values
 
 
 def block_of(octets: bytes, version: str = "1.2", *, id_header: str | None = None) -> MessageBlock:
@@ -42,14 +35,6 @@ def block_of(octets: bytes, version: str = "1.2", *, id_header: str | None = Non
 
 
 class TestBlocks:
-    @ALL
-    def test_hold_all_that_is_complete(self, version: str) -> None:
-        octets = b"".join(map(message, range(100)))
-        block = block_of(octets + b"MESSAGE\nmess", version)
-        assert block.data == octets
-        assert block.data[block.ends[6] : block.ends[7]] == message(7)
-        assert block.ends[-1] == len(octets)
-
     def test_may_be_the_very_octets_received(self) -> None:
         scanner = FrameScanner("1.2")
         scanner.receive_data(message(1) + message(2))
@@ -78,21 +63,6 @@ class TestBlocks:
         heads = [message(number, body=body).removesuffix(body + b"\0") for number in range(40)]
         assert block.heads == b"".join(heads)
 
-    def test_end_at_another_frame(self) -> None:
-        scanner = FrameScanner("1.2")
-        receipt = b"RECEIPT\nreceipt-id:1\n\n\0"
-        scanner.receive_data(
-            message(1) + message(2) + receipt + b"\n" + receipt + message(3) + b"ERROR\n\nbad\0"
-        )
-        events = [scanner.next_event() for _ in range(7)]
-        assert isinstance(events[0], MessageBlock) and events[0].data == message(1) + message(2)
-        assert events[1] == Frame("RECEIPT", (("receipt-id", "1"),))
-        assert events[2] is HEARTBEAT
-        assert events[3] == Frame("RECEIPT", (("receipt-id", "1"),))
-        assert isinstance(events[4], MessageBlock) and events[4].data == message(3)
-        assert events[5] == Frame("ERROR", (), b"bad")
-        assert events[6] is NEED_DATA
-
     @ALL
     def test_many_eols_are_one_event(self, version: str) -> None:
         scanner = FrameScanner(version)
@@ -105,20 +75,6 @@ class TestBlocks:
             assert [event for event in events if event is not HEARTBEAT] == [
                 Frame("RECEIPT", (("receipt-id", "1"),))
             ]
-
-    def test_odd_frames_stand_among_plain_ones(self) -> None:
-        odd = [
-            b"MESSAGE\r\nmessage-id:x\r\nack:y\r\n\r\nbody\0",
-            b"MESSAGE\nmessage-id:x\nack:\\c\nid:\xc3\xa9\ncontent-length:4\n\nbody\0",
-            b"MESSAGE\n\n\0",
-            b"MESSAGE\nother:1\nmessage-id:\n\n\0",
-        ]
-        frames = [frame for other in odd for frame in (*map(message, range(40)), other)]
-        block = block_of(b"".join(frames), id_header="id")
-        starts = [0, *block.ends[:-1]]
-        assert [block.data[start:end] for start, end in zip(starts, block.ends, strict=True)] == frames
-        assert block.acks[40::41] == [b"y", b"\\c", b"", b""]
-        assert block.ids[40::41] == [None, b"\xc3\xa9", None, None]
 
 
 OLD = ("1.0", "1.1", "lenient")
@@ -146,44 +102,6 @@ def test_what_is_collected(version: str, lines: bytes, ack: bytes, stable: bytes
     block = block_of((b"MESSAGE\n" + lines + b"\n\n\0") * 5, version, id_header="id")
     assert block.acks == [ack] * 5
     assert block.ids == [stable] * 5
-
-
-def test_no_stable_id_and_no_time_are_collected_unless_asked_for() -> None:
-    block = block_of(b"".join(map(message, range(5))))
-    assert (block.ids, block.times) == ([None] * 5, [])
-
-
-class TestErrors:
-    PLAIN = b"".join(map(message, range(20)))
-
-    @pytest.mark.parametrize(
-        "odd",
-        [
-            b"MESSAGE\nmessage-id:m\0\nack:a\nid:s\ncontent-length:4\n\nbody\0",
-            b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:4\n\nbodyx\0",
-            b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:-4\n\nbody\0",
-            b"MESSAGE\nmessage-id:\\x\nack:a\nid:s\ncontent-length:4\n\nbody\0",
-            b"MESSAGE\nmessage-id:\\\nack:a\nid:s\ncontent-length:4\n\nbody\0",
-            b"MESSAGE\nmessage-id:\\\\\\\nack:\\c\nid:s\ncontent-length:4\n\nbody\0",
-            b"MESSAGE\nmessage-id:\xff\nack:a\nid:s\ncontent-length:4\n\nbody\0",
-            b"MESSAGE\nmessage-id:a\rb\nack:a\nid:s\ncontent-length:4\n\nbody\0",
-            b"MESSAGE\nmessage-id\nack:a\nid:s\ncontent-length:4\n\nbody\0",
-            b"WHAT\n",
-        ],
-    )
-    def test_come_after_what_was_complete_and_again(self, odd: bytes) -> None:
-        for pieces in ([self.PLAIN + odd + self.PLAIN], [self.PLAIN, *splits(odd)[1]]):
-            scanner = FrameScanner("1.2")
-            seen = 0
-            with pytest.raises(FrameSyntaxError) as caught:
-                for piece in pieces:
-                    scanner.receive_data(piece)
-                    while isinstance(event := scanner.next_event(), MessageBlock):
-                        seen += len(event.ends)
-            assert seen == 20
-            with pytest.raises(FrameSyntaxError) as again:
-                scanner.next_event()
-            assert str(again.value) == str(caught.value)
 
 
 class TestSettings:
@@ -253,12 +171,6 @@ class TestSubscriptions:
                 seen.append(False)
         return seen
 
-    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
-    @pytest.mark.parametrize("every", [2, 7, 50, 1000])
-    def test_a_foreign_message_comes_by_itself(self, version: str, every: int) -> None:
-        names = ["0" if number % every else "00" for number in range(300)]
-        assert self.taken([*names], "0", version=version) == [name == "0" for name in names]
-
     def test_several_are_collected(self) -> None:
         names = ["a", "b:c", "d", None] * 50
         assert self.taken([*names], "a", "b:c") == [True, True, False, True] * 50
@@ -269,25 +181,6 @@ class TestSubscriptions:
     def test_a_lenient_peer_may_not_know_them(self) -> None:
         assert self.taken(["a", "b", None] * 20, "0", version="lenient") == [True] * 60
 
-    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
-    @pytest.mark.parametrize("body", [b"x", b"\0\0", b"x" * 2_000], ids=["swept", "walked", "large"])
-    def test_of_several_each_message_says_its_own(self, version: str, body: bytes) -> None:
-        """In runs, alternately, in the exact path, without the header, foreign, and malformed."""
-        kinds: list[tuple[bytes | None, bytes, Owner]] = [
-            *[(b"a", b"x:y", b"a")] * 40,
-            *[(b"b", b"x:y", b"b")] * 3,
-            *[(b"a", b"x:y", b"a"), (b"b", b"x:y", b"b")] * 20,
-            *[(None, b"x:y", None), (b"b", b"x:y", b"b")] * 3,
-            *[(b"b", b"\xc3\xa9:y", b"b")] * 2,
-            *[(b"d", b"x:y", "d"), (b"a", b"x:y", b"a")] * 5,
-            (b"b", b"no colon", (b"b",)),
-            (None, b"no colon", (None,)),
-            (b"d", b"no colon", "d"),
-            *[(b"b", b"x:y", b"b")] * 40,
-        ]
-        octets = b"".join(message_of(name, body, line) for name, line, _ in kinds)
-        assert owners(version, [octets], "a", "b") == [owner for _, _, owner in kinds]
-
     def test_the_first_of_repeated_headers_counts(self) -> None:
         for first, second, ours in (("0", "1", True), ("1", "0", False)):
             scanner = FrameScanner("1.2")
@@ -296,20 +189,3 @@ class TestSubscriptions:
             for _ in range(5):
                 scanner.receive_data(head.encode())
                 assert isinstance(scanner.next_event(), MessageBlock) == ours
-
-
-class TestAgreement:
-    def test_with_the_decoder_where_odd_frames_alternate(self) -> None:
-        """Runs grow and shrink with the distance between odd frames."""
-        frames = []
-        for number in range(1200):
-            value = {0: "a:b", 1: "é", 2: "\\"}.get(number % 37, str(number))
-            frames.append(Frame("MESSAGE", (("message-id", value), ("ack", "x")), b"body"))
-        octets = b"".join(encode_frame(frame, "1.2") for frame in frames)
-        assert decode("1.2", [octets]).frames == frames
-        assert scanned_frames("1.2", scan("1.2", [octets])).frames == frames
-        crs = octets.replace(b":9", b":9\r", 40)
-        for version in ("1.1", "1.2"):
-            outcome = decode(version, [crs])
-            scanned = scanned_frames(version, scan(version, [crs]))
-            assert (scanned.frames, scanned.error) == (outcome.frames, outcome.error)

@@ -100,15 +100,6 @@ class TestConnect:
         connection.accept(0.0, session="s")
         assert connection.version == "1.0"
 
-    def test_lenience_is_an_offer_that_can_be_left_out(self) -> None:
-        connection, _ = self.request(b"CONNECT\nusername: fred\n\n\0", ("1.0",))
-        connection.accept(0.0, session="s")
-        assert connection.version == "1.0"
-        strict = ServerConnection(ServerConfig(("1.0",)))
-        strict.receive_data(b"connect\n\n\0", 0.0)
-        with pytest.raises(RemoteProtocolError):
-            strict.next_event()
-
     @pytest.mark.parametrize("header", [b"receipt:1", b"heart-beat:x"])
     def test_what_connect_may_not_say(self, header: bytes) -> None:
         connection = ServerConnection(ServerConfig(ALL))
@@ -178,14 +169,6 @@ class TestFrames:
             connection.next_event()
         (error,) = frames(connection.data_to_send(), version)
         assert error.get("receipt-id") is None
-
-    def test_1_2_gives_any_receipt(self) -> None:
-        connection = accepted()
-        connection.receive_data(b"SEND\ndestination:/q\nreceipt:a\\rb\n\n\0", 1.0)
-        (frame,) = events(connection)
-        assert isinstance(frame, Frame)
-        connection.receipt(frame.get("receipt", ""))
-        assert connection.data_to_send() == b"RECEIPT\nreceipt-id:a\\rb\n\n\0"
 
     @pytest.mark.parametrize("command", ["MESSAGE", "RECEIPT", "ERROR", "CONNECTED"])
     def test_a_client_may_not_send_a_servers_frames(self, command: str) -> None:

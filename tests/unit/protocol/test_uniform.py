@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from spark_stomp.protocol import layouts
@@ -41,47 +39,6 @@ def ends_of(frames: list[bytes], start: int = 0) -> list[int]:
 
 
 FOUR = [frame(n) for n in range(4)]
-AFTER_FOUR = [
-    *[b"", b"\n", frame(4)[:-1], frame(4)[:20], b"RECEIPT\nreceipt-id:1\n\n\0", b"x"],
-    *[
-        frame(5, length=length) + frame(6)
-        for length in (b"3", b"5", b"0", b"9" * 18, b"", b"x", b"-4", b"4 ", b"9" * 19)
-    ],
-]
-
-
-@pytest.mark.parametrize("find", [swept, walked])
-class TestBothWays:
-    @pytest.mark.parametrize(
-        "frames",
-        [
-            [],
-            [frame(n, b"x" * n) for n in range(30)],
-            [b"\n" * n + frame(n) for n in range(3)],
-            [frame(n, length=b"004") for n in range(4)],
-        ],
-    )
-    def test_find_ends_heads_and_what_is_collected(
-        self, find: Any, layout: Layout, frames: list[bytes]
-    ) -> None:
-        run = find(layout, b"\0\0" + b"".join(frames), 2)
-        assert run.ends == ends_of(frames, 2)
-        assert [len(head) for head in run.heads] == [octets.rindex(b"\n\n") + 2 for octets in frames]
-        columns = [[b"%b%d" % (name, n) for n in range(len(frames))] for name in (b"a", b"s", b"", b"q")]
-        assert [list(run.acks), list(run.ids), list(run.times), list(run.subscriptions)] == columns
-
-    @pytest.mark.parametrize("rest", AFTER_FOUR)
-    def test_end_at_what_is_no_such_frame(self, find: Any, layout: Layout, rest: bytes) -> None:
-        run = find(layout, b"".join(FOUR) + rest)
-        assert run.ends == ends_of(FOUR)
-        assert len(run.heads) == len(run.acks) == len(run.ids) == 4
-
-    def test_frames_without_length_end_at_the_first_nul(self, find: Any) -> None:
-        layout = compile_layout(("message-id",), RawNames(b"message-id"))
-        frames = [b"MESSAGE\nmessage-id:%d\n\n%b\0" % (n, b"b" * n) for n in range(5)]
-        run = find(layout, b"".join(frames))
-        assert run.ends == ends_of(frames)
-        assert (list(run.acks), list(run.ids)) == ([b"%d" % n for n in range(5)], [])
 
 
 class TestSweep:

@@ -4,34 +4,15 @@ import pytest
 
 from spark_stomp.errors import VersionError
 from spark_stomp.protocol.handshake import (
-    accept_version_header,
     ack_modes,
     best_version,
     check_refusal,
     client_version,
     has_heartbeats,
-    parse_version_list,
     server_version,
 )
 
 ALL = ("1.2", "1.1", "1.0")
-
-
-class TestHeader:
-    """STOMP 1.2, "CONNECT or STOMP Frame": accept-version."""
-
-    def test_is_a_comma_list_without_spaces_newest_first(self) -> None:
-        assert accept_version_header(("1.0", "1.2", "1.1")) == "1.2,1.1,1.0"
-
-    def test_leaves_out_the_lenient_dialect_and_repeats(self) -> None:
-        assert accept_version_header(("lenient", "1.1", "1.1")) == "1.1"
-
-    def test_is_absent_where_nothing_is_negotiated(self) -> None:
-        assert accept_version_header(("lenient",)) is None
-
-    def test_reads_with_spaces_and_gaps(self) -> None:
-        assert parse_version_list("1.2, 1.1 ,,1.0") == ("1.2", "1.1", "1.0")
-        assert parse_version_list("") == ()
 
 
 class TestBestVersion:
@@ -104,12 +85,6 @@ class TestRefusedByTheBroker:
 
 
 class TestServerVersion:
-    def test_takes_the_best(self) -> None:
-        assert server_version("1.0,1.1,3.0", ALL, lenient=False) == "1.1"
-
-    def test_silence_means_1_0(self) -> None:
-        assert server_version(None, ALL, lenient=False) == "1.0"
-
     def test_silence_of_a_lenient_client_means_lenient_where_that_is_supported(self) -> None:
         assert server_version(None, (*ALL, "lenient"), lenient=True) == "lenient"
         assert server_version(None, ALL, lenient=True) == "1.0"

@@ -50,12 +50,8 @@ def test_no_more_at_once_than_asked_for() -> None:
     one = Connection(7)
     one.commit(3)
     one.commit(7)
-    assert [one.take(most=2) for _ in range(4)] == [
-        handles(0, 2),
-        handles(2, 2),
-        handles(4, 2),
-        handles(6, 1),
-    ]
+    taken = [one.take(most=2) for _ in range(4)]
+    assert taken == [handles(0, 2), handles(2, 2), handles(4, 2), handles(6, 1)]
     assert one.take() == []
 
 

@@ -19,24 +19,12 @@ def held(*keys: MessageKey) -> Block:
     return Block(batch, [one.id for one in keys], made=list(keys))
 
 
-def places(index: DedupIndex, *names: bytes) -> set[Place | None]:
-    return set(index.find(names).values())
-
-
 @pytest.fixture
 def index() -> DedupIndex:
     return DedupIndex(max_remembered=3)
 
 
 class TestHeld:
-    def test_new_ids_are_held_until_they_are_dropped(self, index: DedupIndex) -> None:
-        one, other = held(key(b"1"), key(b"2")), held(key(b"3"))
-        assert index.add_new([b"1", b"2"], one)
-        assert index.add_new([b"3"], other)
-        index.remove([b"1", b"2"], one)
-        assert index.held == 1
-        assert index.add_new([b"1", b"2"], other)
-
     @pytest.mark.parametrize("ids", [[b"3", b"1"], [b"3", b"3"], [b"3", None], [b"3", b""]])
     def test_a_known_repeated_or_missing_id_needs_a_closer_look(
         self, index: DedupIndex, ids: list[bytes | None]
@@ -56,27 +44,6 @@ class TestHeld:
             key(b"1", b"other"): Place(other, 0),
             key(b"1", b"third"): None,
         }
-
-    def test_one_of_several_messages_with_an_id_is_dropped_alone(self, index: DedupIndex) -> None:
-        one, other = held(key(b"1"), key(b"2")), held(key(b"1", b"b"), key(b"1", b"c"))
-        index.add_new([b"1", b"2"], one)
-        index.add(b"1", other)
-        index.add(b"1", other)
-        index.remove([b"1", b"2"], one)
-        assert places(index, b"1") == {Place(other, 0), Place(other, 1)}
-        index.remove([b"1"], other)
-        assert index.held == 1
-        index.remove([b"1"], other)
-        assert index.held == 0
-
-    def test_messages_that_moved_are_found_where_they_are(self, index: DedupIndex) -> None:
-        one, other = held(key(b"1"), key(b"2"), key(b"2", b"b")), held(key(b"2", b"b"))
-        index.add_new([b"1", b"2"], one)
-        index.add(b"2", other)
-        index.move([b"2"], other, one)
-        assert places(index, b"2") == {Place(one, 1), Place(one, 2)}
-        index.remove([b"1", b"2", b"2"], one)
-        assert index.held == 0
 
 
 class TestCommitted:

@@ -157,19 +157,6 @@ def test_what_some_subscriptions_do_not_deliver_again_stays(query: Query) -> Non
 
 
 @pytest.mark.rule("4.1")
-def test_old_handles_are_void_and_new_ones_are_acked(query: Query) -> None:
-    query.deliver(query.first, "a", "b")
-    query.tell(query.first, 2)
-    query.first.disconnected(redelivers=True)
-    query.first.connected(keyed=True)
-    new = query.deliver(query.first, "a", again=True)
-    query.log.commit(2)
-    assert query.acks(query.first) == new
-    assert query.acks(query.first) == []
-    assert again(query.first) == Counts(redelivered=1, reattached=1)
-
-
-@pytest.mark.rule("4.1")
 def test_what_was_due_on_a_lost_connection_is_void(query: Query) -> None:
     query.deliver(query.first, "a")
     query.deliver(query.first, "a", again=True)
@@ -195,19 +182,6 @@ def test_every_live_handle_is_acked_on_its_own_connection(query: Query) -> None:
     assert query.acks(query.first) + query.acks(query.second) == []
     query.commit(query.first, 1)
     assert (query.acks(query.first), query.acks(query.second)) == (one, two)
-
-
-@pytest.mark.rule("4.4")
-def test_a_redelivery_is_acked_although_its_block_was_split(query: Query) -> None:
-    """Spark is told of a part of a block."""
-    one = query.deliver(query.first, "a", "b", "c")
-    two = query.deliver(query.second, "a", "c", again=True)
-    query.commit(query.first, 2)
-    assert (query.acks(query.first), query.acks(query.second)) == (one[:2], two[:1])
-    three = query.deliver(query.second, "c", "b", again=True)
-    assert query.acks(query.second) == three[1:]
-    query.commit(query.first, 1)
-    assert (query.acks(query.first), query.acks(query.second)) == (one[2:], [two[1], three[0]])
 
 
 @pytest.mark.rule("2.6")
@@ -261,13 +235,6 @@ def test_without_an_id_everything_is_new_and_counted(query: Query) -> None:
     query.deliver(query.first, "a", "", "", "", again=True)
     assert query.first.inbox.received == 6
     assert again(query.first) == Counts(redelivered=4, reattached=1, doubled=2)
-
-
-def test_what_a_closed_receiver_held_is_new_elsewhere(query: Query) -> None:
-    query.deliver(query.first, "a", "b")
-    query.first.close()
-    query.deliver(query.second, "a", "b", again=True)
-    assert rows(query.second) == ["a", "b"]
 
 
 def test_a_commit_after_the_end_changes_nothing_elsewhere(query: Query) -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.journals import key
 
 from spark_stomp.errors import RangeUnavailable
-from spark_stomp.frame_batch import FrameBatch, Ids, joined
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import Block, DedupIndex, Deliveries, Log
 from spark_stomp.receiver.blocks import Inbox
@@ -50,15 +50,6 @@ def content(batches: Iterable[FrameBatch]) -> list[bytes]:
 
 
 class TestInbox:
-    def test_sizes_of_what_waits(self) -> None:
-        made, sizes = inbox(), [len(frame) for frame in FRAMES]
-        for low in range(16):
-            for high in range(low, 16):
-                assert made.bytes_between(low, high) == sum(sizes[low:high])
-                for room in (0, 1, sizes[0], 100, 200, 1_000):
-                    fits = [end for end in range(low, high + 1) if sum(sizes[low:end]) <= room]
-                    assert made.end_within(low, high, room) == fits[-1]
-
     def test_the_mean_is_that_of_everything_that_ever_came(self, log: Log) -> None:
         made = inbox()
         mean = sum(map(len, FRAMES)) / len(FRAMES)
@@ -77,40 +68,6 @@ class TestInbox:
         log.commit(1)
         assert made.room == 50
 
-    @pytest.mark.parametrize("count", range(1, 15))
-    def test_a_batch_may_end_within_a_block(self, count: int) -> None:
-        index = DedupIndex()
-        receiver = Deliveries(1 << 20, Log(index), "r")
-        receiver.connected(keyed=True)
-        names = [b"%d" % at for at in range(15)]
-        for number in range(5):
-            part = slice(3 * number, 3 * number + 3)
-            one = batch(FRAMES[part])
-            ends = [int(end) for end in one.ends]
-            block = MessageBlock(bytes(one.data), ends, [b"h" + name for name in names[part]], names[part])
-            receiver.receive(block, received_at=0, version="1.2", dialect="generic")
-        receiver.number(count)
-        assert (receiver.log.end, receiver.inbox.pending) == (count, 15 - count)
-        assert content(receiver.log.batches(0, count)) == FRAMES[:count]
-        receiver.log.commit(count)
-        acks = receiver.due(100)
-        assert acks is not None
-        assert acks.handles == [b"h" + name for name in names[:count]]
-        receiver.sent("r", 0.0)
-        receiver.confirm("r")
-        assert set(index.find(names)) == {key(b"%d" % at, FRAMES[at][-4:-1]) for at in range(count, 15)}
-        assert receiver.inbox.memory_bytes == sum(map(len, FRAMES[count:]))
-        receiver.number(15 - count)
-        assert content(receiver.log.batches(count, 15)) == FRAMES[count:]
-
-    @pytest.mark.parametrize("indices", [[0], [1], [2], [0, 2], [1, 2], [0, 1, 2]])
-    def test_only_some_messages_of_a_read_are_taken(self, log: Log, indices: list[int]) -> None:
-        block = Block(batch(FRAMES[:3]), [b"0", b"1", b"2"])
-        block.select(indices)
-        log.add(block)
-        assert content(log.batches(15, log.end)) == [FRAMES[at] for at in indices]
-        assert block.ids == [b"%d" % at for at in indices]
-
 
 class TestLog:
     @pytest.mark.rule("2.1")
@@ -119,15 +76,6 @@ class TestLog:
             for high in range(low, len(FRAMES) + 1):
                 assert content(log.batches(low, high)) == FRAMES[low:high]
                 assert log.held(low, high) == ([(low, high)] if low < high else [])
-
-    def test_a_batch_carries_its_number_time_and_version(self, log: Log) -> None:
-        batches = list(log.batches(1, 8))
-        assert [one.first_number for one in batches] == [1, 3, 6]
-        assert [one.received_at for one in batches] == [0, 1, 2]
-        assert {one.version for one in batches} == {"1.2"}
-
-    def test_blocks_that_follow_are_joined_on_their_way(self, log: Log) -> None:
-        assert [len(one.ends) for one in joined(log.batches(0, 15))] == [15]
 
     @pytest.mark.rule("2.1")
     def test_a_number_is_given_once(self, log: Log) -> None:
@@ -157,20 +105,6 @@ class TestLog:
         assert [log.commit(upto) for upto in (3, 3, 2, 99, 99)] == [True, False, False, True, False]
         assert log.committed == 15
 
-    def test_numbers_that_were_never_messages(self) -> None:
-        """Of a stream, or lost by a journal."""
-        log = Log(DedupIndex())
-        log.begin_at(100)
-        log.add(Block(batch(FRAMES[:3]), None), 110)
-        log.add(Block(batch(FRAMES[3:6]), None), 120)
-        log.skip(150)
-        assert log.held(100, 150) == [(110, 113), (120, 123)]
-        assert [log.next_held(number) for number in (100, 111, 113, 123)] == [110, 111, 120, 123]
-        assert log.bytes_between(100, 150) == sum(map(len, FRAMES[:6]))
-        assert log.end_within(100, 150, sum(map(len, FRAMES[:4]))) == 121
-        log.add(Block(batch(FRAMES[6:7]), None))
-        assert log.held(123, 151) == [(150, 151)]
-
     @pytest.mark.rule("J.2")
     def test_what_may_be_acked_is_not_committed(self, log: Log) -> None:
         """With ackAfter=journal what was planned is read again after its ACKs went out."""
@@ -191,17 +125,6 @@ class TestLog:
         assert made.memory_bytes == 0
         assert block.all_keys == [key(b"0", b"0.0"), key(b"1", b"0.1"), None]
         assert (log.first_held, log.end) == (70, 73)
-
-    def test_what_an_earlier_run_left_is_known_until_it_is_remembered(self) -> None:
-        index = DedupIndex(journaled=True)
-        log = Log(index)
-        ids: Ids = [b"0", b"1", None]
-        log.recover(batch(FRAMES[:3]), ids)
-        assert (index.held, log.end, log.first_held) == (2, 3, 0)
-        log.commit(2)
-        assert (index.held, log.first_held) == (2, 0), "a block is held as long as any message of it"
-        log.commit(3)
-        assert (index.held, index.remembered, log.first_held) == (0, 2, None)
 
 
 @pytest.mark.rule("5.7")

@@ -109,8 +109,3 @@ def test_rows_without_an_id_are_told_of_once(broker: str, options: dict[str, obj
     both = settings("/queue/a", "/queue/b", **options)
     warned = [any("stable_id is null" in risk for risk in risks(dialect_named(broker), one)) for one in both]
     assert warned == [said, False]
-
-
-def test_rows_of_a_stream_have_an_id() -> None:
-    (one,) = settings("/amq/queue/a", startingOffsets="earliest")
-    assert not any("stable_id" in risk for risk in risks(dialect_named("rabbitmq"), one))

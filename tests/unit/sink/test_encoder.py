@@ -308,24 +308,6 @@ class TestRowsThatCannotBeSent:
         with pytest.raises(RowNotText, match=r"row 1 .*is not valid UTF-8"):
             slices(rows, destination=None if "destination" in rows else "/q")
 
-    @pytest.mark.parametrize("part", [0, 1])
-    def test_entries_that_are_not_utf8(self, part: int) -> None:
-        parts = [pa.array(["a", "b"]), pa.array(["1", "2"])]
-        parts[part] = not_utf8(b"a", b"\xff")
-        maps = pa.MapArray.from_arrays([0, 1, 2], *parts)
-        with pytest.raises(RowNotText, match=r"row 1 .*is not valid UTF-8"):
-            slices({"body": [b"", b""], "headers": maps})
-
-    @pytest.mark.parametrize("version", ["1.0", "1.1", "lenient"])
-    @pytest.mark.parametrize("entry", [("a", "\n"), ("a", "\r"), ("a\n", ""), ("a\r", ""), ("a:b", "")])
-    def test_what_older_versions_have_no_escape_for(self, version: str, entry: tuple[str, str]) -> None:
-        rows = {"body": [b""], "headers": [[entry]]}
-        if version == "1.1" and "\r" not in entry[0] + entry[1]:
-            assert frames(rows, version=version)[0].headers[1] == entry
-            return
-        with pytest.raises(RowUnencodable, match="of SEND holds"):
-            slices(rows, version=version)
-
 
 def test_options_that_the_version_cannot_carry_are_refused_before_any_row() -> None:
     with pytest.raises(FrameEncodeError, match="'a'"):

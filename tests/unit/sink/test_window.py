@@ -45,32 +45,10 @@ def test_receipts_have_one_length_and_their_number(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "receipt",
-    [
-        "",
-        "s",
-        "s1",
-        "r-1",
-        "t100000000000",
-        "1000000000000",
-        "s1000000000000",
-        "s10000000000x",
-        "s" + 12 * "²",
-        "s" + 12 * "٣",
-    ],
+    "receipt", ["", "s1", "t100000000000", "s1000000000000", "s10000000000x", "s" + 12 * "²", "s" + 12 * "٣"]
 )
 def test_any_other_receipt_has_none(receipt: str) -> None:
     assert receipt_number(receipt) is None
-
-
-def test_a_message_larger_than_the_window_goes_alone() -> None:
-    window = ReceiptWindow(1000, 100)
-    window.add(encoded([b"x", b"y" * 5000, b"z"]))
-    assert taken(window) == [0]
-    confirm(window, 0)
-    assert taken(window) == [1]
-    confirm(window, 1)
-    assert taken(window) == [2]
 
 
 def test_a_little_room_in_a_large_window_is_not_used_at_once() -> None:

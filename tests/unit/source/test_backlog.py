@@ -164,12 +164,6 @@ class TestABreakBetweenLookAndTell:
         assert end == query.at(2)
         assert query.read(INITIAL, end) == ["2 again", "1 again"]
 
-    def test_of_an_end_that_was_told_before_does_not_matter(self, query: Query) -> None:
-        query.receive("a", "1", "2")
-        end = query.told(INITIAL)
-        assert query.tell(INITIAL, BatchLimits(), lambda: query.reconnect("a")) == end
-        assert query.read(INITIAL, end) == ["1", "2"]
-
 
 @pytest.mark.rule("2.1", "6.3")
 class TestAskedAgainFromBefore:
@@ -188,25 +182,12 @@ class TestAskedAgainFromBefore:
         assert query.tell(INITIAL, limits, turn=1) == end
         assert end.to_json() == query.told(INITIAL).to_json()
 
-    def test_a_message_larger_than_the_limit_again_alone(self, query: Query) -> None:
-        query.receive("a", "1" * 100)
-        query.receive("b", "2")
-        end = query.told(INITIAL, max_bytes=50)
-        assert query.told(INITIAL, max_bytes=50) == end == query.at(1)
-
     def test_no_batch_waits_for_more(self, query: Query) -> None:
         """A minimum may not be met any more, and what comes is not of this batch."""
         query.receive("a", "1")
         query.told(INITIAL)
         (again,) = query.available(INITIAL)
         assert (again.name, again.new, again.full) == (MEMORY, 1, True)
-
-    def test_what_comes_next_is_in_the_next_batch(self, query: Query) -> None:
-        query.receive("a", "1")
-        end = query.told(INITIAL)
-        query.receive("b", "2")
-        assert query.told(INITIAL) == end
-        assert query.read(end, query.told(end)) == ["2"]
 
     def test_and_from_the_offset_of_an_earlier_run(self, query: Query) -> None:
         query.receive("a", "1")
@@ -244,15 +225,6 @@ def test_what_was_received_counts_what_nobody_was_told(query: Query) -> None:
 
 
 class TestCommits:
-    def test_free_what_they_commit(self, query: Query) -> None:
-        query.receive("a", "1", "2")
-        end = query.told(INITIAL)
-        assert query.backlog.commit(end)
-        assert not query.backlog.commit(end)
-        (whole,) = plan(INITIAL, end)
-        with pytest.raises(RangeUnavailable, match="are committed"):
-            query.backlog.readable(whole)
-
     def test_of_another_log_free_nothing(self, query: Query) -> None:
         query.receive("a", "1")
         query.told(INITIAL)

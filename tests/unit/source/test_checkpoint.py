@@ -119,18 +119,6 @@ def test_a_fence_bars_its_log_only(log: Log) -> None:
     assert not old.fenced(["e2"])
 
 
-@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
-def test_locations_as_spark_takes_them(log: Log, form: str) -> None:
-    log.plan(0, at(5).to_json())
-    assert Checkpoint(form.format(log.root)).batch_of(at(5)) is not None
-
-
-def test_a_relative_path(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    log.plan(0, at(5).to_json())
-    monkeypatch.chdir(log.root.parent)
-    assert Checkpoint("checkpoint").batch_of(at(5)) is not None
-
-
 def test_credentials_are_not_shown() -> None:
     with pytest.raises(CheckpointMismatch, match=r"nosuchfs://\*\*\*@bucket") as caught:
         Checkpoint("nosuchfs://AKIA:tops3cret@bucket/x")

@@ -64,11 +64,6 @@ class TestBefore42:
         assert evidence.latest_offset_called(None) is None
         assert evidence.latest_offset_called(None) is None
 
-    def test_one_plan_is_proved_once(self, evidence: CommitEvidence) -> None:
-        evidence.planned(at(5))
-        assert evidence.latest_offset_called(None) == at(5)
-        assert evidence.latest_offset_called(None) is None
-
 
 class TestCheckpoint:
     @pytest.mark.rule("1.4")

@@ -92,13 +92,6 @@ class TestAKnownEnd:
         later = replace(situation, now=situation.now + 0.2)
         assert decide(Mode.ONCE, BatchLimits(), later) is Decision.CUT
 
-    def test_leaves_nothing(self) -> None:
-        situation = Case(new=1).situation()
-        shares = {"a": 1}
-        assert leaves_more(Mode.ONCE, situation, shares)
-        complete = [replace(situation.available[0], complete=True)]
-        assert not leaves_more(Mode.ONCE, replace(situation, available=complete), shares)
-
 
 @pytest.mark.rule("5.10")
 class TestRefill:
@@ -136,11 +129,6 @@ class TestRefill:
         small = replace(self.last, messages=1_000)
         assert self.decided(new=0, last=small) is Decision.WAIT
         assert self.decided(new=1, last=small) is Decision.CUT
-
-    def test_for_a_part_of_its_duration(self) -> None:
-        assert self.decided(new=9, after=0.14) is Decision.WAIT
-        assert self.decided(new=9, after=0.16) is Decision.CUT
-        assert self.decided(new=0, after=0.16) is Decision.NOTHING_NEW
 
     def test_a_decision_to_wait_may_change_then(self) -> None:
         situation = Case().situation()
@@ -190,10 +178,6 @@ class TestRefill:
             assert last.next_waits_until() == pytest.approx(STATUS.last_active + 0.15)
         assert LastBatch.largest([]) is None
         assert LastBatch.largest([large, at_work := LastBatch(10, cut=2.0)]) is at_work
-
-    def test_asking_twice_ends_one_batch(self) -> None:
-        last = LastBatch(100, cut=1.0)
-        assert last.asked_again(2.0) == last.asked_again(2.0).asked_again(3.0) == replace(last, done=2.0)
 
 
 class TestOnce:

@@ -23,9 +23,3 @@ def test_a_dialect_without_stable_ids_has_none() -> None:
 
 def test_a_header_that_is_not_there_gives_none() -> None:
     assert stable_ids(batch_of(3, 2), "order-id") == [None, None]
-
-
-def test_artemis_ids_lose_the_part_that_names_the_delivery() -> None:
-    data = b"MESSAGE\nmessage-id:consumer-7,99\n\nx\0"
-    run = replace(batch_of(0, 1), data=data, ends=[len(data)], dialect="artemis")
-    assert stable_ids(run, None) == stable_ids(replace(run, data=data.replace(b"-7,", b"-8,")), None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.source.offsets import INITIAL, LogEnd, Offset, Range, plan, split, task_bytes
+from spark_stomp.source.offsets import Range, split, task_bytes
 from spark_stomp.source.planning import Available, BatchLimits, is_ready, rotated, shares_of
 
 SIZE = 10
@@ -33,9 +33,6 @@ def seen(name: str, low: int, high: int, size: int = SIZE, **more: Any) -> Avail
 
 
 class TestSharesOf:
-    def test_without_limits_everything(self) -> None:
-        assert shares_of([seen("a", 3, 10), seen("b", 0, 4)], BatchLimits()) == {"a": 7, "b": 4}
-
     def test_receivers_share_a_limit_and_leave_what_they_do_not_need(self) -> None:
         available = [seen("a", 0, 100), seen("b", 0, 2), seen("c", 0, 100)]
         assert shares_of(available, BatchLimits(max_messages=20)) == {"a": 9, "b": 2, "c": 9}
@@ -142,19 +139,6 @@ class TestIsReady:
         assert not is_ready([full_and_told, seen("b", 0, 1)], self.limits, waited=0)
 
 
-class TestPlan:
-    def test_unmoved_and_removed_logs_give_no_range(self) -> None:
-        start = Offset({"a": LogEnd("e", 3), "b": LogEnd("f", 1)})
-        assert plan(start, Offset({"a": LogEnd("e", 3)})) == []
-
-    @pytest.mark.rule("6.1")
-    def test_from_the_beginning(self) -> None:
-        assert plan(INITIAL, Offset({"b": LogEnd("f", 2), "a": LogEnd("e", 1)})) == [
-            Range("a", "e", 0, 1),
-            Range("b", "f", 0, 2),
-        ]
-
-
 def tasks_of(ranges: Sequence[Range], about: int) -> list[list[Range]]:
     return split([(one, EqualSizes()) for one in ranges], about)
 
@@ -193,12 +177,6 @@ MIB = 1 << 20
 def test_tasks_by_volume_and_cores(volume: int, cores: int, tasks: int) -> None:
     whole = Range("a", "e", 0, max(1, volume * 4 // MIB))
     assert len(split([(whole, EqualSizes(MIB // 4))], task_bytes(volume, cores))) == tasks
-
-
-def test_each_range_comes_with_its_own_sizes() -> None:
-    large, small = Range("a", "e", 0, 2), Range("b", "f", 5, 15)
-    tasks = split([(large, EqualSizes(50)), (small, EqualSizes(10))], 100)
-    assert tasks == [[large], [small]]
 
 
 def test_small_ranges_of_several_logs_are_one_task() -> None:

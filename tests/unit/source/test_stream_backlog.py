@@ -153,17 +153,6 @@ class TestBatches:
         end = one.end(INITIAL, max_bytes=max_bytes)
         assert one.read(INITIAL, end) == [[5, 6, 20, 21][:count]]
 
-    def test_become_tasks_that_have_each_message_once(self) -> None:
-        one = run()
-        one.receive(one.a, 5, 6, 20, 21, 90)
-        end = one.end(INITIAL)
-        assert one.read(INITIAL, end, about=SIZE) == [[5], [6], [20], [21], [90]]
-
-    def test_a_range_without_messages_has_none(self) -> None:
-        one = run(start=at(a=("e", 10)), planned=at(a=("e", 20)))
-        one.receive(one.a, 90)
-        assert one.backlog.readable(Range(f"{STREAM}a", "e", 10, 20)) == []
-
 
 @pytest.mark.rule("R.2")
 class TestAPlannedBatch:
@@ -224,12 +213,6 @@ class TestCommits:
         assert not one.backlog.commit(Offset({**at(a=("e", 6)).ends, f"{STREAM}c": LogEnd("e", 6)}))
         assert one.a.log.committed == 5
 
-    def test_rows_that_wait_are_counted(self) -> None:
-        one = run()
-        one.receive(one.a, 5, 6)
-        one.backlog.commit(at(a=(one.a.log.id, 6)))
-        assert (one.backlog.rows.committed, one.backlog.rows.waiting) == (1, 1)
-
     def test_what_was_received(self) -> None:
         one = run("latest")
         assert one.backlog.received() == INITIAL
@@ -256,14 +239,6 @@ class TestLatest:
         start = one.end(INITIAL)
         one.b.locate(0)
         assert one.end(start) == at(a=(one.a.log.id, 40, 40), b=(one.b.log.id, 0))
-
-    def test_a_first_message_begins_there_too(self) -> None:
-        one = run("latest")
-        one.a.locate(40)
-        one.receive(one.a, 45)
-        end = one.end(INITIAL)
-        assert end == at(a=(one.a.log.id, 46, 40))
-        assert one.read(INITIAL, end) == [[45]]
 
     @pytest.mark.parametrize("starting", ["earliest", "2026-11-23T08:00:00Z", '{"a": 3, "b": 3}'])
     def test_only_for_latest(self, starting: str) -> None:

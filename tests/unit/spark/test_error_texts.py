@@ -59,14 +59,6 @@ def test_the_log_has_what_the_user_does_not_see(caplog: pytest.LogCaptureFixture
     assert "the cause" in caplog.text
 
 
-def test_rows_before_the_error_come() -> None:
-    found = []
-    with pytest.raises(ConnectFailed):
-        found += rows(ConnectFailed)
-    iterator = rows(ConnectFailed)
-    assert next(iterator) == 1
-
-
 def test_spark_sees_the_parameters() -> None:
     """By them it decides what a reader can do."""
     assert list(inspect.signature(call).parameters) == ["error", "limit"]

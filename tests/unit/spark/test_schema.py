@@ -48,10 +48,6 @@ class TestSource:
         assert [*struct] == [*source_struct(), StructField("stream_offset", LongType())]
         assert projection(struct).columns[-1] == "stream_offset"
 
-    def test_only_what_cannot_be_missing_is_not_null(self) -> None:
-        required = {field.name for field in source_struct() if not field.nullable}
-        assert required == {"received_at", "headers"}
-
 
 class TestArrowSchema:
     @pytest.mark.parametrize(
@@ -82,11 +78,6 @@ class TestArrowSchema:
 
 
 class TestProjection:
-    def test_any_order_and_body_as_string(self) -> None:
-        chosen = projection(struct(StructField("body", TEXT), StructField("sequence", LongType())))
-        assert chosen.columns == ("body", "sequence")
-        assert chosen.body_as_string
-
     def test_all_problems_are_reported_together(self) -> None:
         schema = struct(
             StructField("Bodi", BinaryType()),

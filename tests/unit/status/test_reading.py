@@ -82,10 +82,6 @@ class TestPrometheus:
             {"query": "q", "file": f"{tmp_path}/spark_stomp/status.json"}
         ]
 
-    def test_those_in_the_progress_are_told_apart(self) -> None:
-        shown = parsed(prometheus(FORGED | {"source": 1}, FORGED | {"source": 2}))
-        assert [labels["source"] for _, labels, _ in shown] == ["1", "2"]
-
 
 RECEIVERS = {"/queue/a#0": {"attempts": 1}}
 TIMES = [f"2026-01-01T00:00:0{second}.000+00:00" for second in range(3)]

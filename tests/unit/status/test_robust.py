@@ -21,17 +21,7 @@ from spark_stomp.status import sink as sink_status
 from spark_stomp.status.files import StatusFile
 from spark_stomp.status.sink import TaskFigures, report, report_failure, was_reported
 
-NO_FILE = (
-    "/",
-    "s3://",
-    "s3://bucket",
-    "s3://bucket/",
-    "gs://bucket?x=/y",
-    "hdfs://h:8020",
-    ".",
-    "a/..",
-    "a/",
-)
+NO_FILE = ("/", "s3://", "s3://bucket/", "gs://bucket?x=/y", "hdfs://h:8020", ".", "a/..", "a/")
 SINK = {"version": 1, "query": "q", "run": "r", "host": "h", "confirmed": 1}
 SOURCE = {
     "version": 1,

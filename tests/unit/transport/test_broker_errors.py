@@ -88,34 +88,32 @@ def test_words_that_take_long_to_search_for_secrets_are_cut_before() -> None:
     assert time.process_time() - begun < 1
 
 
-def test_a_broker_that_stops_refuses_no_destination() -> None:
-    for words in ("broker is shutting down", "The broker is being stopped", "BrokerStoppedException: gone"):
-        assert type(refusal(words, receipt="r-1")) is BrokerError
-    assert type(refusal("this queue was shut", receipt="r-1")) is DestinationRefused
-
-
-def test_a_broker_whose_own_code_failed_refuses_no_destination() -> None:
-    assert type(refusal("Processing error", receipt="r-1")) is BrokerError
-    assert type(refusal("precondition_failed", receipt="r-1")) is DestinationRefused
-
-
 BOOTING = "NOT_FOUND - home node 'rabbit@a' of durable queue 'q' in vhost '/' is down or inaccessible"
 CANCELLED = "The server has canceled a subscription.\nNo more messages will be delivered for \"id='x'\"."
-
-
 NO_REPLICA = (
     "PRECONDITION_FAILED - stream queue 'q' in vhost '/' does not have a running replica on the local node"
 )
 
 
-def test_a_relay_that_loses_its_broker_refuses_no_destination() -> None:
-    assert type(refusal("Connection to broker closed.")) is BrokerError
-
-
-def test_a_node_that_boots_refuses_no_destination() -> None:
-    assert type(refusal("not_found", BOOTING.encode())) is BrokerError
-    assert type(refusal("precondition_failed", NO_REPLICA.encode())) is BrokerError
-    assert type(refusal("not_found", b"NOT_FOUND - no queue 'q' in vhost '/'")) is DestinationRefused
+@pytest.mark.parametrize(
+    ("words", "body", "refused"),
+    [
+        # A broker that stops, whose own code failed, or that boots; a relay that loses its broker.
+        ("broker is shutting down", "", False),
+        ("The broker is being stopped", "", False),
+        ("BrokerStoppedException: gone", "", False),
+        ("Processing error", "", False),
+        ("Connection to broker closed.", "", False),
+        ("not_found", BOOTING, False),
+        ("precondition_failed", NO_REPLICA, False),
+        ("this queue was shut", "", True),
+        ("precondition_failed", "", True),
+        ("not_found", "NOT_FOUND - no queue 'q' in vhost '/'", True),
+    ],
+)
+def test_a_broker_in_trouble_refuses_no_destination(words: str, body: str, refused: bool) -> None:
+    error = refusal(words, body.encode(), receipt=None if body else "r-1")
+    assert type(error) is (DestinationRefused if refused else BrokerError)
 
 
 def test_a_subscription_that_ends_answers_no_request() -> None:
