@@ -1,10 +1,11 @@
-"""For tests that drive a client session by hand: the frames that most of them send."""
+"""For tests that drive a session by hand: the frames that most of them send, and what comes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from spark_stomp.protocol import ClientConnection, ack_headers
+from spark_stomp.protocol import NEED_DATA, ClientConnection, ServerConnection, ack_headers
 
 Headers = Iterable[tuple[str, str]]
 
@@ -36,3 +37,11 @@ def send(
 
 def ack(session: ClientConnection, subscription: str, handle: str, *, receipt: str | None = None) -> None:
     session.request("ACK", ack_headers(subscription, handle, session.version or "1.2"), receipt=receipt)
+
+
+def events(session: ClientConnection | ServerConnection) -> list[Any]:
+    """All that there are now."""
+    found = []
+    while (event := session.next_event()) is not NEED_DATA:
+        found.append(event)
+    return found

@@ -10,8 +10,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import releases
 from reference_page import MODULES, REFERENCE, pages
+from releases import ENVIRONMENTS, MODES
 from support.pages import README, programs
+from support.soak import found
 
 from spark_stomp import errors
 from spark_stomp.errors import StompError
@@ -158,6 +161,112 @@ class TestArchitecture:
         log.commit(1)
         values = [getattr(log, name.rpartition(".")[2]) for name in table]
         assert values[1:] == sorted(values[1:]) == [1, 2, 3]
+
+
+class TestRepeats:
+    """What one page tells, no other page tells again, nor the same page: they link to it."""
+
+    # A run of so many words is more than a name or a phrase.
+    RUN = 12
+
+    def paragraphs(self, text: str) -> Iterator[list[str]]:
+        """The words of each paragraph, list entry and row of a table, without code and targets of links."""
+        prose = re.sub(r"```.*?```|^ {4}[^\n]*$", "", text, flags=re.DOTALL | re.MULTILINE)
+        prose = re.sub(r"\]\([^)]*\)", "]", prose)
+        for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-|]|\d+\.) ?)", prose):
+            yield re.findall(r"\w+", paragraph.lower())
+
+    def runs(self, text: str) -> Iterator[str]:
+        for words in self.paragraphs(text):
+            for begin in range(len(words) - self.RUN + 1):
+                yield " ".join(words[begin : begin + self.RUN])
+
+    def test_no_run_of_twelve_words_stands_twice(self) -> None:
+        seen: dict[str, str] = {}
+        again = []
+        pages = [ROOT / f"{name}.md" for name in ("README", "SECURITY", "CONTRIBUTING")]
+        for page in (*pages, *sorted((ROOT / "docs").glob("*.md"))):
+            for run in self.runs(text_of(page)):
+                if run in seen:
+                    again.append(f"{page.name} and {seen[run]}: {run}")
+                seen.setdefault(run, page.name)
+        assert again == []
+
+
+class TestWordsOfTheContract:
+    """They are in order and name what exists."""
+
+    TEXT = section(ROOT / "docs" / "delivery-contract.md", "The words")
+    ENTRIES = re.findall(r"^- \*\*(.+?)\*\*((?:.*\n(?!- ))*.*)", TEXT, re.MULTILINE)
+
+    def test_entries_are_sorted_and_unique(self) -> None:
+        words = [word for word, _ in self.ENTRIES]
+        assert len(words) > 20
+        assert words == sorted(set(words), key=str.lower)
+
+    def test_an_entry_has_two_sentences_at_most(self) -> None:
+        for word, text in self.ENTRIES:
+            assert 1 <= len(re.findall(r"[.](?=\s|$)", text)) <= 2, word
+
+    def test_classes_that_it_names_exist(self) -> None:
+        trees = [ast.parse(text_of(path)) for path in PACKAGE.rglob("*.py")]
+        classes = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        assert classes >= set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)*)`", self.TEXT))
+
+
+class TestSecurity:
+    """docs/security.md: every test that it names is there."""
+
+    TESTS = ROOT / "tests"
+    TEXT = text_of(ROOT / "docs" / "security.md")
+
+    def names_in(self, path: Path) -> frozenset[str]:
+        """Names of the functions and classes at the top of a module, and of methods behind their class."""
+        found = set()
+        for node in ast.parse(text_of(path)).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                found.add(node.name)
+            if isinstance(node, ast.ClassDef):
+                inner = (one.name for one in node.body if isinstance(one, ast.FunctionDef))
+                found |= {f"{node.name}::{name}" for name in inner}
+        return frozenset(found)
+
+    def test_what_it_names_is_there(self) -> None:
+        named = sorted(set(re.findall(r"`([\w/]+\.py(?:::\w+)*)`", self.TEXT)))
+        assert len(named) > 15
+        for one in named:
+            path, _, name = one.partition("::")
+            assert (self.TESTS / path).is_file(), one
+            assert not name or name in self.names_in(self.TESTS / path), one
+
+    def test_a_threat_that_nothing_stops_says_so(self) -> None:
+        rows = [line.split("|")[1:-1] for line in self.TEXT.splitlines() if line.startswith("|")]
+        threats = [row for row in rows if len(row) == 4 and row[0].strip() not in ("who", "---")]
+        assert len(threats) > 15
+        for _, wish, stops, shown in threats:
+            assert shown.strip() or "**" in stops, wish
+
+
+def test_the_page_shows_every_environment_without_a_failure() -> None:
+    # `newest` has any number.
+    shown = [
+        line.strip("| ").split(" | ")
+        for line in found("matrix", releases.PAGE).splitlines()
+        if line.startswith("| 4")
+    ]
+    for (spark, python, *results), environment in zip(shown, ENVIRONMENTS, strict=True):
+        assert environment.spark == "newest" or spark.startswith(f"{environment.spark}.")
+        assert python.startswith(f"{environment.python}.")
+        assert len(results) == len(MODES)
+        assert all(re.fullmatch(r"\d\d+ passed(, \d+ skipped)?", result) for result in results)
+
+
+def test_the_page_shows_the_notebooks_on_every_release_of_spark() -> None:
+    ran = re.findall(r"(\d+) of (\d+)(.*?) on ([\d.]+)[;.]", found("notebooks", releases.PAGE))
+    released = {environment.spark for environment in ENVIRONMENTS} - {"newest"}
+    assert len(ran) == len(released) + 1
+    assert {spark.rpartition(".")[0] for *_, spark in ran} >= released
+    assert all(passed == of and not failed for passed, of, failed, _ in ran)
 
 
 def every_module() -> list[str]:

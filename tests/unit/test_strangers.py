@@ -159,23 +159,10 @@ class TestNobodyGoesAround:
         ]
         assert elsewhere == []
 
-    def test_nobody_prints(self) -> None:
-        printing = {
-            path
-            for path, tree in MODULES.items()
-            for call in calls("print", tree)
-            if ast.unparse(call.func) == "print"
-        }
-        assert printing == set()
-
-    def test_nobody_makes_a_text_that_is_not_quoted(self) -> None:
-        made = {
-            path
-            for path, tree in MODULES.items()
-            for call in calls("Text", tree)
-            if ast.unparse(call.func) == "Text"
-        }
-        assert made == {"commands/screen.py"}
+    @pytest.mark.parametrize(("name", "where"), [("print", set()), ("Text", {"commands/screen.py"})])
+    def test_nobody_prints_or_makes_a_text_that_is_not_quoted(self, name: str, where: set[str]) -> None:
+        found = [(path, call) for path, tree in MODULES.items() for call in calls(name, tree)]
+        assert {path for path, call in found if ast.unparse(call.func) == name} == where
 
     def test_only_these_write_to_a_stream(self) -> None:
         streams = ("sys.stdout", "sys.stderr", "sys.__stderr__", "sys.__stdout__")

@@ -48,28 +48,25 @@ def test_prefetch_in_each_brokers_words(name: str, headers: tuple[tuple[str, str
     assert dialect_named(name).subscribe_headers("/queue/a", 50) == headers
 
 
-class TestAWindowInBytes:
-    artemis = dialect_named("artemis")
-
-    def test_is_the_prefetch_times_the_mean_frame(self) -> None:
-        assert self.artemis.window_bytes(1_000, frame_bytes=235.4) == 235_400
-        assert ("consumer-window-size", "235400") in self.artemis.subscribe_headers(
-            "/queue/a", 1_000, frame_bytes=235.4
-        )
-
-    def test_before_the_first_message_assumes_a_generous_size(self) -> None:
-        assert self.artemis.window_bytes(1_000) == 8_192_000
-
-    def test_is_bounded_by_the_memory_and_by_what_the_broker_reads(self) -> None:
-        assert self.artemis.window_bytes(1_000, max_bytes=500_000) == 500_000
-        assert self.artemis.window_bytes(10**9, max_bytes=10**12) == 2**31 - 1
-
-    def test_exists_only_where_the_broker_counts_bytes(self) -> None:
-        assert dialect_named("activemq").window_bytes(1_000, frame_bytes=100) is None
+@pytest.mark.parametrize(
+    ("broker", "messages", "bounds", "size"),
+    [
+        ("artemis", 1_000, {"frame_bytes": 235.4}, 235_400),
+        # Before the first message a generous size is assumed.
+        ("artemis", 1_000, {}, 8_192_000),
+        # Memory is a bound, and what the broker reads.
+        ("artemis", 1_000, {"max_bytes": 500_000}, 500_000),
+        ("artemis", 10**9, {"max_bytes": 10**12}, 2**31 - 1),
+        ("activemq", 1_000, {"frame_bytes": 100}, None),
+    ],
+)
+def test_a_window_in_bytes(broker: str, messages: int, bounds: dict[str, int], size: int | None) -> None:
+    assert dialect_named(broker).window_bytes(messages, **bounds) == size
 
 
 def test_artemis_is_told_what_is_a_queue() -> None:
     artemis = dialect_named("artemis")
+    assert ("consumer-window-size", "235400") in artemis.subscribe_headers("a", 1_000, frame_bytes=235.4)
     assert ("subscription-type", "ANYCAST") in artemis.subscribe_headers("/queue/a", 50)
     assert ("subscription-type", "MULTICAST") in artemis.subscribe_headers("/topic/a", 50)
     assert "subscription-type" not in dict(artemis.subscribe_headers("a", 50))
@@ -285,11 +282,8 @@ class TestKinds:
 def test_the_end_of_a_browse_is_known_only_where_one_can_browse() -> None:
     assert dialect_named("activemq").end_of_browse("end", "0")
     assert not dialect_named("activemq").end_of_browse(None, "0")
+    assert not dialect_named("activemq").end_of_browse("end", "ID:a-1"), "a producer's"
     assert not dialect_named("rabbitmq").end_of_browse("end", "0")
-
-
-def test_a_producer_ends_no_browse() -> None:
-    assert not dialect_named("activemq").end_of_browse("end", "ID:a-1")
 
 
 class TestSubscriptions:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import re
 import sys
 
 import pytest
+from support.options import source_options
 
+from spark_stomp.brokers import dialect_named
+from spark_stomp.commands.messages import Messages
 from spark_stomp.commands.screen import Bar, Screen, json_line, labelled, said
+from spark_stomp.frame_batch import FrameBatch
 
 
 class Stream(io.StringIO):
@@ -113,3 +118,16 @@ def test_json_is_one_line_of_ascii() -> None:
     line = json_line({"body": text})
     assert line.isprintable() and line.isascii()
     assert json.loads(line)["body"] == text
+
+
+def test_a_message_as_json_is_not_cut_into_lines(terminal: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", terminal)
+    frame = b"MESSAGE\ndestination:/queue/a\n\n" + 90 * b"word " + b"\0"
+    batch = FrameBatch(frame, [len(frame)], 0, 0, "1.2", "generic", "a#0", None)
+    arguments = argparse.Namespace(json=True, bodies=False, destination="/queue/a")
+    with Bar(shown=True) as bar:
+        messages = Messages(arguments, source_options("stomp://127.0.0.1", "/queue/a"), bar)
+        messages.take(batch, dialect_named("generic"))
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()).splitlines()
+    (shown,) = (line for line in lines if line.lstrip("\r").startswith("{"))
+    assert json.loads(shown)["body"] == 90 * "word "

@@ -126,12 +126,6 @@ class TestTrim:
 
 
 class TestCommitted:
-    def test_it_becomes_durable_with_the_next_frames(self, open_journal: Open, journal: Journal) -> None:
-        journal.append([batch_of(0, 5)])
-        journal.commit(3)
-        journal.append([batch_of(5, 1)])
-        assert open_journal().committed == 3
-
     def test_the_next_run_knows_where_an_earlier_batch_ended(
         self, open_journal: Open, journal: Journal
     ) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.session import send, subscribe
+from support.session import events, send, subscribe
 
 from spark_stomp.errors import (
     FrameEncodeError,
@@ -13,12 +13,10 @@ from spark_stomp.errors import (
     RemoteProtocolError,
 )
 from spark_stomp.protocol import (
-    NEED_DATA,
     ClientConfig,
     ClientConnection,
     Connected,
     ErrorReceived,
-    Event,
     HeartbeatReceived,
     Limits,
     SessionState,
@@ -39,13 +37,6 @@ def connected(version: str = "1.2", **config: object) -> ClientConnection:
     connection.receive_data(f"CONNECTED\nversion:{version}\nheart-beat:1000,1000\n\n\0".encode(), 0.0)
     assert isinstance(connection.next_event(), Connected)
     return connection
-
-
-def events(connection: ClientConnection) -> list[Event]:
-    found = []
-    while (event := connection.next_event()) is not NEED_DATA:
-        found.append(event)
-    return found
 
 
 def sent(connection: ClientConnection, act: Callable[[ClientConnection], None]) -> bytes:

@@ -155,16 +155,6 @@ def test_a_refusal_names_the_command_or_the_line() -> None:
 
 
 class TestBetweenFrames:
-    @pytest.mark.parametrize("version", ["1.0", "1.1"])
-    def test_but_not_before(self, version: str) -> None:
-        assert refusal(version, b"\r\nSEND\n\n\0") is FrameSyntaxError
-
-    @STRICT
-    def test_a_nul_is_fatal(self, version: str) -> None:
-        assert refusal(version, b"\0") is FrameSyntaxError
-        assert refusal(version, b"\0SEND\n\n\0") is FrameSyntaxError
-        assert decode(version, [b"SEND\n\n\0\0"]) == ([Frame("SEND")], 0, FrameSyntaxError)
-
     @pytest.mark.parametrize("eol", [b"\n", b"\r\n"])
     def test_a_million_eols_are_few_events(self, eol: bytes) -> None:
         decoder = FrameDecoder("1.2")

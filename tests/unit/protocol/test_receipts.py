@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.session import send, subscribe
+from support.session import events, send, subscribe
 
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol import (
-    NEED_DATA,
     ClientConfig,
     ClientConnection,
     ErrorReceived,
@@ -34,13 +33,6 @@ def connected(awaited: range = range(0), **config: object) -> ClientConnection:
 
 def receipt(number: int, end: bytes = b"\n") -> bytes:
     return b"RECEIPT\nreceipt-id:s%d\n\n\0" % number + end
-
-
-def events(connection: ClientConnection) -> list[Event]:
-    found = []
-    while (event := connection.next_event()) is not NEED_DATA:
-        found.append(event)
-    return found
 
 
 def numbers(found: list[Event]) -> list[int]:

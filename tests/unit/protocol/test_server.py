@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from support.session import events
 
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol import (
@@ -10,18 +11,10 @@ from spark_stomp.protocol import (
     FrameDecoder,
     ServerConfig,
     ServerConnection,
-    ServerEvent,
     SessionState,
 )
 
 ALL = ("1.2", "1.1", "1.0", "lenient")
-
-
-def events(connection: ServerConnection) -> list[ServerEvent]:
-    found = []
-    while (event := connection.next_event()) is not NEED_DATA:
-        found.append(event)
-    return found
 
 
 def accepted(

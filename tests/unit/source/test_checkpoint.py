@@ -56,18 +56,17 @@ def test_a_planned_batch_is_not_committed_before_the_commit_log_has_it(log: Log)
     assert committed(checkpoint, at(5)) == at(5)
 
 
-def test_our_offset_is_found_among_other_sources(log: Log) -> None:
+@pytest.mark.parametrize(
+    "sources",
+    [['{"logOffset":3}', at(5).to_json(), "-"], [json.dumps({"source-a": at(5).to_json()})]],
+    ids=["among others", "as a string in JSON"],
+)
+def test_our_offset_is_found_and_a_batch_is_examined_once(log: Log, sources: list[str]) -> None:
     checkpoint = Checkpoint(str(log.root))
-    log.plan(0, '{"logOffset":3}', at(5).to_json(), "-")
+    log.plan(0, *sources)
     log.commit(0)
     assert committed(checkpoint, at(5)) == at(5)
-
-
-def test_our_offset_is_found_as_a_string_in_json(log: Log) -> None:
-    checkpoint = Checkpoint(str(log.root))
-    log.plan(0, json.dumps({"source-a": at(5).to_json()}))
-    log.commit(0)
-    assert committed(checkpoint, at(5)) == at(5)
+    assert checkpoint.new_commits() == []
 
 
 @pytest.mark.rule("1.4")
@@ -94,14 +93,6 @@ def test_ten_sorts_after_nine(log: Log) -> None:
         log.commit(batch)
     assert checkpoint.new_commits() == [10, 9]
     assert committed(checkpoint, at(9), at(10)) == at(10)
-
-
-def test_a_batch_is_examined_once(log: Log) -> None:
-    checkpoint = Checkpoint(str(log.root))
-    log.plan(0, at(5).to_json())
-    log.commit(0)
-    assert committed(checkpoint, at(5)) == at(5)
-    assert checkpoint.new_commits() == []
 
 
 def test_an_offset_log_entry_purged_meanwhile_is_no_error(log: Log) -> None:

@@ -88,14 +88,6 @@ def test_a_look_that_had_begun_before_the_call_is_not_enough(looks: Looks, watch
     assert len(looks.times) >= 2
 
 
-def test_one_last_look_at_the_end(looks: Looks, watch: CommitWatch) -> None:
-    watch.start()
-    wait_until(lambda: len(looks.times) >= 1, what="a look")
-    before = len(looks.times)
-    assert watch.stop(PATIENCE)
-    assert len(looks.times) > before
-
-
 def test_nobody_waits_for_a_watch_that_is_over_or_never_began(looks: Looks, watch: CommitWatch) -> None:
     never = CommitWatch(looks)
     assert never.stop(0.0)

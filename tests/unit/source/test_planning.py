@@ -63,64 +63,56 @@ class TestSharesOf:
             assert total == min(sum(new), max_messages if max_messages is not None else sum(new))
 
 
-class TestHalfWindow:
-    """Without a limit a streaming batch leaves room for the next one."""
-
-    halves = BatchLimits(halves=True)
-
-    def taken(self, limits: BatchLimits = halves, **window: int) -> int:
-        """Of 40,000 messages of 1,000 bytes."""
-        return shares_of([seen("a", 0, 40_000, 1_000, **window)], limits)["a"]
-
-    def test_half_of_the_messages(self) -> None:
-        assert self.taken(window=40_000) == 20_000
-        assert self.taken(BatchLimits(), window=40_000) == 40_000
-
-    def test_half_of_the_bytes(self) -> None:
-        assert self.taken(window=40_000, window_bytes=30_000_000) == 15_000
-
-    def test_a_small_window_is_not_halved(self) -> None:
-        assert self.taken(window=100) == 1_000
-        assert self.taken(window_bytes=1) == (1 << 20) // 1_000
-
-    def test_one_message_however_large(self) -> None:
-        assert shares_of([seen("a", 0, 3, 5 << 20, window_bytes=3 << 20)], self.halves) == {"a": 1}
-
-    def test_limits_that_the_user_sets_hold_instead(self) -> None:
-        assert self.taken(BatchLimits(max_messages=30_000, halves=True), window=40_000) == 30_000
-        largest = BatchLimits(max_bytes=18_000_000, halves=True)
-        assert self.taken(largest, window=40_000, window_bytes=30_000_000) == 18_000
-
-    def test_a_minimum_is_met(self) -> None:
-        least = BatchLimits(min_messages=30_000, halves=True)
-        assert self.taken(least, window=40_000, window_bytes=30_000_000) == 30_000
+MANY = {"window": 40_000}
 
 
-class TestFairness:
-    """What stays behind is un-acked and waits: no receiver may be passed over without end."""
+@pytest.mark.parametrize(
+    ("limits", "window", "taken"),
+    [
+        ({}, MANY, 40_000),
+        ({"halves": True}, MANY, 20_000),
+        ({"halves": True}, MANY | {"window_bytes": 30_000_000}, 15_000),
+        # A small window is not halved.
+        ({"halves": True}, {"window": 100}, 1_000),
+        ({"halves": True}, {"window_bytes": 1}, (1 << 20) // 1_000),
+        # Limits that the user sets hold instead, and a minimum is met.
+        ({"halves": True, "max_messages": 30_000}, MANY, 30_000),
+        ({"halves": True, "max_bytes": 18_000_000}, MANY | {"window_bytes": 30_000_000}, 18_000),
+        ({"halves": True, "min_messages": 30_000}, MANY | {"window_bytes": 30_000_000}, 30_000),
+    ],
+)
+def test_a_streaming_batch_leaves_room_for_the_next(
+    limits: dict[str, Any], window: dict[str, int], taken: int
+) -> None:
+    """Of 40,000 messages of 1,000 bytes."""
+    assert shares_of([seen("a", 0, 40_000, 1_000, **window)], BatchLimits(**limits)) == {"a": taken}
 
-    def served(self, new: dict[str, int], limits: BatchLimits, sizes: dict[str, int]) -> set[str]:
-        """Who was read within as many batches as there are receivers, with a backlog that never ends."""
-        found: set[str] = set()
-        for turn in range(len(new)):
-            available = [seen(name, 0, count, sizes[name]) for name, count in new.items()]
-            shares = shares_of(rotated(available, turn), limits)
-            found |= {name for name, count in shares.items() if count}
-        return found
 
-    def test_a_message_larger_than_its_share(self) -> None:
-        limits = BatchLimits(max_bytes=10 << 20)
-        assert self.served({"a": 10_000, "b": 1}, limits, {"a": 1 << 10, "b": 6 << 20}) == {"a", "b"}
+def test_it_has_one_message_however_large() -> None:
+    large = seen("a", 0, 3, 5 << 20, window_bytes=3 << 20)
+    assert shares_of([large], BatchLimits(halves=True)) == {"a": 1}
 
-    @pytest.mark.rule("5.4")
-    def test_more_receivers_than_messages_in_a_batch(self) -> None:
-        limits = BatchLimits(max_messages=2)
-        assert self.served({"a": 9, "b": 9, "c": 9}, limits, dict.fromkeys("abc", 1)) == {"a", "b", "c"}
 
-    @pytest.mark.rule("5.4")
-    def test_the_quiet_ones_do_not_starve_the_busy_one(self) -> None:
-        limits = BatchLimits(max_messages=2)
-        assert self.served({"a": 9_000, "b": 1, "c": 1}, limits, dict.fromkeys("abc", 1)) == {"a", "b", "c"}
+@pytest.mark.rule("5.4")
+@pytest.mark.parametrize(
+    ("new", "limits", "sizes"),
+    [
+        # A message larger than its share; more receivers than messages in a batch; quiet ones and a busy one.
+        ({"a": 10_000, "b": 1}, BatchLimits(max_bytes=10 << 20), {"a": 1 << 10, "b": 6 << 20}),
+        ({"a": 9, "b": 9, "c": 9}, BatchLimits(max_messages=2), dict.fromkeys("abc", 1)),
+        ({"a": 9_000, "b": 1, "c": 1}, BatchLimits(max_messages=2), dict.fromkeys("abc", 1)),
+    ],
+)
+def test_no_receiver_is_passed_over_without_end(
+    new: dict[str, int], limits: BatchLimits, sizes: dict[str, int]
+) -> None:
+    """All are read within as many batches as there are receivers, with a backlog that never ends."""
+    found: set[str] = set()
+    for turn in range(len(new)):
+        available = [seen(name, 0, count, sizes[name]) for name, count in new.items()]
+        shares = shares_of(rotated(available, turn), limits)
+        found |= {name for name, count in shares.items() if count}
+    assert found == new.keys()
 
 
 class TestIsReady:

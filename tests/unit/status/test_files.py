@@ -264,6 +264,11 @@ class TestSeveralSources:
             over.set()
             wait_until((tmp_path / "spark_stomp" / "status.json").exists, what="the file")
 
+    def test_a_place_that_cannot_be_fails_the_start(self) -> None:
+        source = Source("a", statusFile="nosuch://place/s")
+        with pytest.raises(OptionError, match="statusFile nosuch://place/s cannot be opened"):
+            source.writer.start()
+
 
 def test_a_process_is_gone_only_if_its_ids_are_those_of_this_process() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
