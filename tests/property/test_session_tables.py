@@ -47,6 +47,20 @@ class Side:
     ends: Mapping[S, S]
 
 
+# By hand, too: the inputs that change the state. All others leave it as it is.
+LEADS = {
+    **dict.fromkeys(("CONNECT", "STOMP"), S.CONNECTING),
+    "CONNECTED": S.CONNECTED,
+    "DISCONNECT": S.DISCONNECTING,
+    "ERROR": S.FAILED,
+    **dict.fromkeys((DISCONNECT_RECEIPT, CLOSE), S.CLOSED),
+}
+
+
+def after(state: S, step: str) -> S:
+    return state if state is S.FAILED else LEADS.get(step, state)
+
+
 def feed(connection: ClientConnection | ServerConnection, data: bytes | None) -> int:
     """Feed bytes (None: the end of them); how many events came."""
     if data is None:
@@ -175,7 +189,7 @@ class TestEveryState:
                 act(connection)
                 sent = b"" if step == CLOSE else step.encode()
                 assert connection.data_to_send().partition(b"\n")[0] == sent
-                assert connection.state is side.table[state][step]
+                assert connection.state is after(state, step)
             else:
                 with pytest.raises(LocalProtocolError):
                     act(connection)
@@ -187,7 +201,7 @@ class TestEveryState:
             if state in side.unread:
                 assert (feed(connection, data), connection.state) == (0, state)
             elif step in side.legal[state]:
-                assert (feed(connection, data), connection.state) == (1, side.table[state][step])
+                assert (feed(connection, data), connection.state) == (1, after(state, step))
             else:
                 with pytest.raises(RemoteProtocolError):
                     feed(connection, data)

@@ -237,11 +237,9 @@ ONE_PROBLEM: list[tuple[Callable[..., object], Options, str]] = [
     (source, {"connectHeaders": '{"content-length": "1"}'}, "content-length: the connector sets it"),
     (source, {"secretConnectHeaders": '{"login": "x"}'}, "login: use the option login"),
     (source, {"subscribeHeaders": '{"selector": "x"}'}, "selector: use the option selector"),
-    (source, {"subscribeHeaders": '{"ack": "x"}'}, "ack: the connector sets it"),
-    (source, {"subscribeHeaders": '{"transaction": "x"}'}, "transaction: the connector sets it"),
     *[
         (source, {"subscribeHeaders": f'{{"{header}": "x"}}'}, f"{header}: the connector sets it")
-        for header in ("id", "receipt", "Message-Id", "subscription", "content-length", "browser")
+        for header in ("ack", "transaction", "id", "receipt", "Message-Id", "subscription", "browser")
     ],
     (source, {"subscribeHeaders": '{"destination": "x"}'}, "destination: use the option destination"),
     *[

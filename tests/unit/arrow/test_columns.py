@@ -25,6 +25,14 @@ class TestTimestamps:
         assert column[0].as_py().year == 9999
         assert column[1].as_py() is None
 
+    @pytest.mark.parametrize(
+        "malformed", [None, "", " 1", "1 ", "-1", "+1", "0x10", "1.5", "now", "٣", "9" * 19, "9" * 30]
+    )
+    def test_malformed_is_null_and_the_others_stay(self, malformed: str | None) -> None:
+        column = timestamps(strings("1", malformed, "002"), "ms", MICROSECONDS)
+        assert column.type == MICROSECONDS
+        assert column.cast(pa.int64()).to_pylist() == [1000, None, 2000]
+
 
 class TestUnquoted:
     """RabbitMQ: what a MESSAGE says of a queue, and the name that a SEND to it needs."""

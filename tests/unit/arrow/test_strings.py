@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow.columns import gather, unescape
+from spark_stomp.arrow.columns import gather, text_of, unescape
 
 
 def positions(*values: int) -> np.ndarray:
@@ -43,3 +43,8 @@ class TestUnescape:
     def test_without_escapes_nothing_is_copied(self) -> None:
         array = pa.array(["a", "b"])
         assert unescape(array) is array
+
+
+def test_text_of_nothing() -> None:
+    text, offsets = text_of(pa.array([], pa.string()))
+    assert (text.tobytes(), offsets.tolist()) == (b"", [0])

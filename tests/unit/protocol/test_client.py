@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.session import events, send, subscribe
+from support.session import ack, events, send, subscribe
 
 from spark_stomp.errors import (
     FrameEncodeError,
@@ -115,6 +115,18 @@ class TestSending:
             b"ACK\nid:a\\c1\n\n\0ACK\nid:b\nreceipt:r\n\n\0"
         )
 
+    def test_an_empty_handle_is_refused(self) -> None:
+        connection = connected()
+        subscribe(connection, "0", "/q")
+        with pytest.raises(LocalProtocolError, match="a message has no ack header"):
+            ack(connection, "0", "")
+
+    def test_no_acks_in_bulk(self) -> None:
+        connection = connected()
+        subscribe(connection, "0", "/q")
+        connection.data_to_send()
+        assert sent(connection, lambda c: c.ack_raw([])) == b""
+
 
 class TestReceiving:
     def test_an_error_ends_it_whatever_follows(self) -> None:
@@ -170,6 +182,14 @@ class TestHeartbeats:
         connection.request("DISCONNECT", receipt="bye")
         with pytest.raises(HeartbeatLost):
             connection.tick(1.5)
+
+    def test_over_is_over(self) -> None:
+        connection = beating(receive=1000)
+        connection.request("DISCONNECT", receipt="bye")
+        connection.receive_data(b"RECEIPT\nreceipt-id:bye\n\n\0", 1.0)
+        events(connection)
+        connection.tick(100.0)
+        assert connection.deadline(100.0) is None
 
 
 def beating(send: int = 0, receive: int = 0) -> ClientConnection:

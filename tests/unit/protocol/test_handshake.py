@@ -249,3 +249,17 @@ class TestHeartbeatTimer:
     def test_the_nearer_of_both_deadlines_counts(self) -> None:
         assert self.timer(10_000, 1000).deadline() == 101.5
         assert self.timer(1000, 10_000).deadline() == pytest.approx(100.6)
+
+
+def test_the_second_try_may_need_more_data() -> None:
+    decoder = decoder_of(b"connect\n")
+    assert decoder.next_event() is NEED_DATA
+    decoder.receive_data(b"\n\0")
+    assert decoder.next_event() == Frame("CONNECT")
+
+
+def test_a_strict_frame_is_read_strictly() -> None:
+    decoder = decoder_of(b"CONNECT\nlogin: x \n\n\0rest")
+    assert decoder.next_event() == Frame("CONNECT", (("login", " x "),))
+    assert not decoder.was_lenient
+    assert decoder.take_buffer() == b"rest"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.protocol import layouts
-from spark_stomp.protocol.layouts import LayoutCache, compile_layout
+from spark_stomp.protocol.layouts import LayoutCache, Numbers, compile_layout
 from spark_stomp.protocol.raw import RawNames
 
 
@@ -63,3 +63,15 @@ class TestLayoutCache:
         assert cache.names == []
         teach(cache, f"n{layouts.MAX_CANDIDATES}", times=1)
         assert cache.names == [f"n{layouts.MAX_CANDIDATES}"]
+
+
+def test_numbers_are_kept_but_not_without_bound() -> None:
+    numbers = Numbers()
+    assert [numbers[b"%d" % n] for n in range(layouts.MOST_NUMBERS)] == list(
+        range(1, layouts.MOST_NUMBERS + 1)
+    )
+    assert len(numbers) == layouts.MOST_NUMBERS
+    assert numbers[b"7"] == 8
+    assert len(numbers) == layouts.MOST_NUMBERS
+    assert numbers[b"007"] == 8
+    assert len(numbers) == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from support.codec import splits
 
+from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import (
     HEARTBEAT,
     NEED_DATA,
@@ -189,3 +191,36 @@ class TestSubscriptions:
             for _ in range(5):
                 scanner.receive_data(head.encode())
                 assert isinstance(scanner.next_event(), MessageBlock) == ours
+
+
+class TestErrors:
+    PLAIN = b"".join(map(message, range(20)))
+
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            b"MESSAGE\nmessage-id:m\0\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:4\n\nbodyx\0",
+            b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:-4\n\nbody\0",
+            b"MESSAGE\nmessage-id:\\x\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id:\\\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id:\\\\\\\nack:\\c\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id:\xff\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id:a\rb\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"WHAT\n",
+        ],
+    )
+    def test_come_after_what_was_complete_and_again(self, odd: bytes) -> None:
+        for pieces in ([self.PLAIN + odd + self.PLAIN], [self.PLAIN, *splits(odd)[1]]):
+            scanner = FrameScanner("1.2")
+            seen = 0
+            with pytest.raises(FrameSyntaxError) as caught:
+                for piece in pieces:
+                    scanner.receive_data(piece)
+                    while isinstance(event := scanner.next_event(), MessageBlock):
+                        seen += len(event.ends)
+            assert seen == 20
+            with pytest.raises(FrameSyntaxError) as again:
+                scanner.next_event()
+            assert str(again.value) == str(caught.value)

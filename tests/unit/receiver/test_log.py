@@ -68,6 +68,15 @@ class TestInbox:
         log.commit(1)
         assert made.room == 50
 
+    def test_sizes_of_what_waits(self) -> None:
+        made, sizes = inbox(), [len(frame) for frame in FRAMES]
+        for low in range(16):
+            for high in range(low, 16):
+                assert made.bytes_between(low, high) == sum(sizes[low:high])
+                for room in (0, 1, sizes[0], 100, 200, 1_000):
+                    fits = [end for end in range(low, high + 1) if sum(sizes[low:end]) <= room]
+                    assert made.end_within(low, high, room) == fits[-1]
+
 
 class TestLog:
     @pytest.mark.rule("2.1")

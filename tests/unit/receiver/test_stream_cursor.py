@@ -156,11 +156,6 @@ class TestTheEnd:
         cursor(5).check_end(5, started=False)
         cursor("first").check_end(0, started=False)
 
-    @pytest.mark.parametrize("started", [False, True])
-    def test_before_that_fails_the_query(self, started: bool) -> None:
-        with pytest.raises(StreamTruncated, match="ended at offset 4, and the next one to be read is 5"):
-            cursor(5).check_end(4, started=started)
-
     def test_before_that_is_logged_and_the_stream_read_from_its_beginning(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:

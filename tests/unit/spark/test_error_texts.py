@@ -62,3 +62,11 @@ def test_the_log_has_what_the_user_does_not_see(caplog: pytest.LogCaptureFixture
 def test_spark_sees_the_parameters() -> None:
     """By them it decides what a reader can do."""
     assert list(inspect.signature(call).parameters) == ["error", "limit"]
+
+
+def test_rows_before_the_error_come() -> None:
+    found = []
+    with pytest.raises(ConnectFailed):
+        found += rows(ConnectFailed)
+    iterator = rows(ConnectFailed)
+    assert next(iterator) == 1
