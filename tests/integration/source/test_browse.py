@@ -224,7 +224,7 @@ class TestSeveralDestinations:
         begun = time.monotonic()
         given = {"destination": json.dumps(queues), "broker": "generic", "acceptVersions": versions}
         bodies = seen(devbroker, idleTimeout="800ms", **given)
-        assert 0.8 < time.monotonic() - begun < 4
+        assert 0.8 < time.monotonic() - begun < 8  # the silences of all, one after another
         assert sorted(bodies) == [queue.encode() for queue in queues]
         assert devbroker.connects == 1
         wait_until(
