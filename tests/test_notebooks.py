@@ -71,7 +71,7 @@ CASES = [
         path,
         way,
         id=f"{path.name}-{way.__name__}",
-        marks=[] if (number, way) == (0, script_over_connect) else [pytest.mark.soak],
+        marks=[] if (number, way) == (1, script_over_connect) else [pytest.mark.soak],
     )
     for number, path in enumerate(NOTEBOOKS)
     for way in (jupyter, jupyter_over_connect, script_over_connect)
