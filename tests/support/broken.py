@@ -1,14 +1,15 @@
-"""Copies of the package with one place broken, and tests that are run on them."""
+"""Copies of the package with one function broken, and tests that are run on them."""
 
 from __future__ import annotations
 
 import ast
 import os
-import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +22,29 @@ _ENVIRONMENT = dict(os.environ)
 
 
 @dataclass(frozen=True)
-class Broken:
-    """``rule`` is broken, and ``test`` fails, once ``old`` is replaced by ``new`` in ``symbol``.
+class Mutant:
+    """A function or method of the package, ``module:name``, and what is changed in it.
 
-    ``old`` is an expression, or statements that follow each other in one body; ``new`` is the same, or
-    statements if ``old`` is all of a statement. Without ``new`` the statements are removed. How the code is
-    laid out does not matter.
+    ``change`` is one of these:
+
+    ========================  =====================================================================
+    ``drops NAME``            the statements that call NAME, or give it a value, are left out
+    ``always NAME``           each condition, or part of one, that has NAME in it is true
+    ``never NAME``            is false
+    ``shifts NAME``           what NAME is set to, or called with first, is one more
+    ``without NAME``          a call of NAME gives its first argument
+    ``puts VALUE for NAME``   the value of NAME is VALUE, an expression
+    ``returns VALUE``         the function does nothing else
+    ========================  =====================================================================
+
+    NAME is the end of what stands in the code: ``room`` or ``_inbox.room`` for ``self._inbox.room()``.
     """
 
-    rule: str
     symbol: str
-    old: str
-    new: str
-    test: str
+    change: str
 
     def __str__(self) -> str:
-        return f"{self.rule} {self.test.rpartition('::')[2]}"
+        return f"{self.symbol.partition(':')[2]} {self.change}"
 
     @property
     def module(self) -> str:
@@ -44,85 +52,139 @@ class Broken:
         return self.symbol.partition(":")[0].replace(".", "/") + ".py"
 
     def apply(self, source: str) -> str:
-        """The source of the module with ``new``; LookupError unless ``old`` is there exactly once."""
+        """The source of the module, broken; LookupError if there is nothing to change."""
         tree = ast.parse(source)
         node: Any = tree
         for name in self.symbol.partition(":")[2].split("."):
             (node,) = (child for child in ast.iter_child_nodes(node) if getattr(child, "name", None) == name)
-        old, new = ast.parse(self.old).body, ast.parse(self.new).body
-        expressions = [
-            body[0].value for body in (old, new) if len(body) == 1 and isinstance(body[0], ast.Expr)
-        ]
-        count = (
-            _replace(node, *([one] for one in expressions))
-            if len(expressions) == 2
-            else _replace(node, old, new)
-        )
-        if count != 1:
-            raise LookupError(f"found {count} times in {self.symbol}, not once: {self.old}")
+        kind, _, rest = self.change.partition(" ")
+        before = ast.dump(node)
+        _KINDS[kind](node, rest)
+        if ast.dump(node) == before:
+            raise LookupError(f"{self.symbol} has nothing that this changes: {self.change}")
         return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _replace(node: ast.AST, old: list[Any], new: list[Any]) -> int:
-    """Replace ``old`` wherever it is below ``node``; returns how often that was."""
-    count = 0
+def _is(node: ast.AST, name: str) -> bool:
+    """Whether this is the variable or attribute ``name``."""
+    return isinstance(node, ast.Name | ast.Attribute) and f".{ast.unparse(node)}".endswith(f".{name}")
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(_is(one, name) for one in ast.walk(node))
+
+
+def _replace(node: ast.AST, new: Callable[[Any], Any]) -> None:
+    """Ask for each node below ``node`` what stands there instead, the innermost first; None leaves it out."""
     for field, value in ast.iter_fields(node):
-        parts = value if isinstance(value, list) else [value]
-        count += sum(_replace(part, old, new) for part in parts if isinstance(part, ast.AST))
-        for place in reversed(range(len(parts) - len(old) + 1)):
-            if _shapes(parts[place : place + len(old)]) == _shapes(old):
-                parts[place : place + len(old)] = new
-                count += 1
-        if parts is not value:
-            setattr(node, field, parts[0])
-        elif field == "body" and not parts:
-            parts.append(ast.Pass())
-    return count
+        if isinstance(value, ast.AST):
+            _replace(value, new)
+            setattr(node, field, new(value))
+        elif isinstance(value, list):
+            kept = []
+            for one in value:
+                if isinstance(one, ast.AST):
+                    _replace(one, new)
+                    one = new(one)
+                    if one is None:
+                        continue
+                kept.append(one)
+            setattr(node, field, kept or [ast.Pass()] * (field == "body"))
 
 
-def _shapes(nodes: list[Any]) -> list[str]:
-    """What is compared: trees without positions."""
-    return [ast.dump(node) if isinstance(node, ast.AST) else "" for node in nodes]
+def _sets(node: ast.AST, name: str) -> bool:
+    """Whether this is an assignment, or a keyword argument, that gives ``name`` a value."""
+    if isinstance(node, ast.keyword):
+        return node.arg == name
+    if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        return False
+    return any(
+        _is(target, name) for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    )
 
 
-def entries(text: str) -> list[Broken]:
-    """The entries in ``text``: a rule, ``module:name``, ``| old -> new`` on one line or more, and a test.
+def _drops(function: ast.AST, name: str) -> None:
+    def new(node: ast.AST) -> Any:
+        if isinstance(node, ast.Expr):
+            calls = (one for one in ast.walk(node) if isinstance(one, ast.Call))
+            return None if any(_is(call.func, name) for call in calls) else node
+        return None if isinstance(node, ast.stmt) and _sets(node, name) else node
 
-    Lines with ``#`` are headings.
-    """
-    lines = re.sub(r"\n#.*", "", text).strip()
-    return [_entry(one) for one in re.split(r"\n(?=[1-9JRS]\.\d)", lines)]
-
-
-def _entry(text: str) -> Broken:
-    rule, symbol, _, code = text.split(None, 3)
-    *lines, test = map(str.strip, code.splitlines())
-    old, _, new = " ".join(lines).partition("->")
-    return Broken(rule, symbol, old.strip(), new.strip(), test)
+    _replace(function, new)
 
 
-def run(tests: list[str], folder: Path, *changes: Broken) -> subprocess.CompletedProcess[str]:
-    """Run the tests on a copy of the package in ``folder``, with ``changes``."""
+def _is_always(function: ast.AST, name: str, *, value: bool) -> None:
+    """The innermost conditions first; what contains one that was replaced mentions ``name`` no more."""
+
+    def settled(node: Any) -> Any:
+        return ast.Constant(value) if _mentions(node, name) else node
+
+    for node in [*ast.walk(function)][::-1]:
+        if isinstance(node, ast.BoolOp):
+            node.values = [settled(one) for one in node.values]
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            node.operand = settled(node.operand)
+        elif isinstance(node, ast.If | ast.IfExp | ast.While):
+            node.test = settled(node.test)
+        elif isinstance(node, ast.comprehension):
+            node.ifs = [settled(one) for one in node.ifs]
+    _replace(function, lambda node: settled(node) if isinstance(node, ast.Compare) else node)
+
+
+def _shifts(function: ast.AST, name: str) -> None:
+    def more(value: Any) -> ast.BinOp:
+        return ast.BinOp(value, ast.Add(), ast.Constant(1))
+
+    def new(node: Any) -> Any:
+        if isinstance(node, ast.Call) and _is(node.func, name):
+            node.args[0] = more(node.args[0])
+        elif _sets(node, name):
+            node.value = more(node.value)
+        return node
+
+    _replace(function, new)
+
+
+def _without(function: ast.AST, name: str) -> None:
+    _replace(
+        function, lambda node: node.args[0] if isinstance(node, ast.Call) and _is(node.func, name) else node
+    )
+
+
+def _puts(function: ast.AST, value_for_name: str) -> None:
+    value, _, name = value_for_name.rpartition(" for ")
+    reads = partial(lambda node: isinstance(getattr(node, "ctx", None), ast.Load) and _is(node, name))
+    _replace(function, lambda node: ast.parse(value, mode="eval").body if reads(node) else node)
+
+
+def _returns(function: Any, value: str) -> None:
+    function.body = [ast.Return(ast.parse(value, mode="eval").body)]
+
+
+_KINDS: dict[str, Callable[[ast.AST, str], None]] = {
+    "drops": _drops,
+    "always": partial(_is_always, value=True),
+    "never": partial(_is_always, value=False),
+    "shifts": _shifts,
+    "without": _without,
+    "puts": _puts,
+    "returns": _returns,
+}
+
+
+def run(tests: Sequence[str], folder: Path, *changes: Mutant) -> subprocess.CompletedProcess[str]:
+    """Run the tests, up to the first that fails, on a copy of the package in ``folder``, with ``changes``."""
     copy = folder / "spark_stomp"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for change in changes:
         module = copy / change.module
         module.write_text(change.apply(module.read_text(encoding="utf-8")), encoding="utf-8")
-    path = os.pathsep.join([str(folder), str(TESTS)])
     # Some rules are seen to be broken by waiting in vain.
+    path = os.pathsep.join([str(folder), str(TESTS)])
     environment = {**_ENVIRONMENT, "PYTHONPATH": path, "SPARK_STOMP_TEST_PATIENCE": "10"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "--hypothesis-profile=broken",
-    ]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-profile=broken"]
     return subprocess.run(
-        [*command, *(str(TESTS / test) for test in tests)],
+        [sys.executable, "-m", "pytest", *options, *(str(TESTS / test) for test in tests)],
         env=environment,
         capture_output=True,
         text=True,

@@ -193,7 +193,7 @@ class Stream:
                 return CLOSE
         else:
             return b""
-        return b"".join(self._next(*key) for key in self._pending if key[0] == number)
+        return b"".join(self._next(*key) for key in list(self._pending) if key[0] == number)
 
     def publish(self, *offsets: int) -> None:
         """Send these messages to the first subscription."""
