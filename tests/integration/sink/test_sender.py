@@ -388,10 +388,7 @@ def pumps() -> list[str]:
 
 class TestWhileSparkComputes:
     def test_heartbeats_go_both_ways(self) -> None:
-        with (
-            DevBroker(heartbeat=(1000, 1000)) as broker,
-            sending(broker.url, heartbeat="1s,1s") as sender,
-        ):
+        with DevBroker(heartbeat=(1000, 1000)) as broker, sending(broker.url, heartbeat="1s,1s") as sender:
             sender.send(encoded([b"0"]))
             pause(3.0)
             assert finish(sender, b"1", first=1).confirmed == 2

@@ -8,11 +8,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from support.fronts import websocket_front
-from support.options import source_options
+from support.options import connected
 from support.session import ack, send, subscribe
 from support.tcp import says, tcp_server
 from support.waiting import PATIENCE, wait_until
@@ -22,16 +23,12 @@ from websockets.sync.server import serve as websocket_server
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, NotStompServer, StompError, UnsupportedError
 from spark_stomp.protocol import Frame
-from spark_stomp.transport import Connection, open_connection
+from spark_stomp.transport import Connection
 from spark_stomp.transport.websocket import split_frames
 
 QUEUE = "/queue/a"
 CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"
 BODIES = [b"", b"text", b"\0\1\2", b"caf\xe9", b"\n\n", b"x" * 1_000_000]
-
-
-def connected(url: str, **options: object) -> Connection:
-    return open_connection(source_options(url, **options).connection)
 
 
 def round_trip(connection: Connection) -> None:
@@ -110,11 +107,6 @@ def test_what_is_utf8_goes_as_text(url: str, received: list[str | bytes]) -> Non
     assert [type(message) for message in received] == [str, str, bytes]
 
 
-def test_a_refused_upgrade_says_what_the_server_said() -> None:
-    with tcp_server(refuses) as port, pytest.raises(NotStompServer, match=rf"ws://127.0.0.1:{port}/ws.*404"):
-        connected(f"ws://127.0.0.1:{port}")
-
-
 def test_without_the_package_the_error_names_the_extra(
     devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +141,8 @@ def test_what_the_server_says_is_quoted_in_short() -> None:
     with tcp_server(says(answer)) as port, said as refused:
         connected(f"ws://127.0.0.1:{port}/")
     assert len(str(refused.value)) < 400
+    with tcp_server(refuses) as port, pytest.raises(NotStompServer, match=rf"ws://127.0.0.1:{port}/ws.*404"):
+        connected(f"ws://127.0.0.1:{port}")
 
 
 TOKEN = "tops3cret/token"
@@ -180,6 +174,15 @@ def test_the_package_logs_neither_password_nor_token(url: str, caplog: pytest.Lo
     assert not any("s3cret" in said for said in ours)
 
 
+@contextmanager
+def serving(serve: Callable[[ServerConnection], None]) -> Iterator[str]:
+    """A WebSocket server that treats each connection so; yields its URL."""
+    with websocket_server(serve, "127.0.0.1", 0, subprotocols=["v12.stomp"]) as server:  # type: ignore[list-item]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
+        server.shutdown()
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_the_code_and_the_reason_of_the_end_are_quoted_without_secrets(before: bool) -> None:
     def serve(peer: ServerConnection) -> None:
@@ -189,14 +192,14 @@ def test_the_code_and_the_reason_of_the_end_are_quoted_without_secrets(before: b
             peer.recv()
         peer.close(1009, "tops3cret: Buffer size: [8,192]")
 
-    with websocket_server(serve, "127.0.0.1", 0, subprotocols=["v12.stomp"]) as server:  # type: ignore[list-item]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
-        said = pytest.raises(StompError, match=r"said: 1009 \(message too big\) .*8,192")
-        with said as refused, connected(url, login="a", password="tops3cret") as connection:
-            send(connection.session, QUEUE, b"x" * 20_000, receipt="r")
-            connection.await_receipts({"r": "SEND"}, PATIENCE)
-        server.shutdown()
+    said = pytest.raises(StompError, match=r"said: 1009 \(message too big\) .*8,192")
+    with (
+        serving(serve) as url,
+        said as refused,
+        connected(url, login="a", password="tops3cret") as connection,
+    ):
+        send(connection.session, QUEUE, b"x" * 20_000, receipt="r")
+        connection.await_receipts({"r": "SEND"}, PATIENCE)
     assert "s3cret" not in str(refused.value)
 
 
@@ -209,14 +212,10 @@ def test_one_large_message_is_not_held() -> None:
         peer.recv()
         peer.send(b"ERROR\nmessage:no\n\n%b\0" % (b"x" * (4 << 20)))
 
-    with websocket_server(serve, "127.0.0.1", 0, subprotocols=["v12.stomp"]) as server:  # type: ignore[list-item]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        port = server.socket.getsockname()[1]
-        with connected(f"ws://127.0.0.1:{port}/") as connection:
-            subscribe(connection.session, "0", QUEUE, receipt="r")
-            with pytest.raises(ConnectionLost):
-                connection.await_receipts({"r": "SUBSCRIBE"}, PATIENCE)
-        server.shutdown()
+    with serving(serve) as url, connected(url) as connection:
+        subscribe(connection.session, "0", QUEUE, receipt="r")
+        with pytest.raises(ConnectionLost):
+            connection.await_receipts({"r": "SUBSCRIBE"}, PATIENCE)
 
 
 def test_the_end_of_the_connection_is_noticed(devbroker: DevBroker, url: str) -> None:
