@@ -279,19 +279,6 @@ def receivers() -> list[str]:
     return [name for name in names if name.startswith("stomp-receiver")]
 
 
-@pytest.mark.parametrize("body", [b"x" * 30, b"x" * 300_000])
-def test_a_message_that_is_on_the_wire_is_no_silence(body: bytes) -> None:
-    def serve(connection: socket.socket) -> None:
-        opened(connection, b"0,0")
-        data = message(1, body)
-        for part in range(30):
-            time.sleep(1.5 / 30)
-            connection.sendall(data[part * len(data) // 30 : (part + 1) * len(data) // 30])
-        connection.recv(4096)
-
-    assert list(looks(serve, idleTimeout="500ms")) == [[body]]
-
-
 @pytest.mark.parametrize(
     ("then", "end"),
     [
@@ -323,15 +310,6 @@ def test_a_login_in_clear_is_said_once(
     assert seen(devbroker, **given) == []
     assert caplog.text.count("plain text") == 1
     assert "a secret" not in caplog.text
-
-
-def test_a_message_of_a_foreign_subscription_is_no_row(caplog: pytest.LogCaptureFixture) -> None:
-    frames = [message(number, b"%d" % number, OURS if number % 3 else b"other") for number in range(30)]
-    told = b"".join(frames)
-    broker = ScriptedBroker(b"x", lambda _, frame: told if frame.startswith(b"SUBSCRIBE") else b"")
-    rows = [body for bodies in looks(broker.serve) for body in bodies]
-    assert rows == [b"%d" % number for number in range(30) if number % 3]
-    assert "subscription 'other'" in caplog.text
 
 
 def test_beats_go_on_while_the_consumer_pauses() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from pathlib import Path
 
@@ -29,14 +28,6 @@ def options(devbroker: DevBroker, tmp_path: Path) -> dict[str, str]:
         "journal": str(tmp_path / "journal"),
         "ackAfter": "journal",
     }
-
-
-@pytest.mark.rule("5.2")
-def test_a_minimum_above_the_prefetch_is_met_where_the_journal_is_enough_for_an_ack(
-    options: dict[str, str],
-) -> None:
-    with Run(options, minMessagesPerTrigger=500, maxTriggerDelay="10m") as run:
-        assert len(run.batch()) >= 500
 
 
 def once(run: Run) -> list[bytes]:
@@ -113,27 +104,6 @@ class TestTheFirstBatch:
         with Run(options, drain=True, idleTimeout="500ms") as run:
             assert once(run) == BODIES
 
-    @pytest.mark.rule("5.6", "5.8")
-    def test_ends_at_max_drain_time_while_producers_go_on(
-        self, options: dict[str, str], devbroker: DevBroker, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        options["prefetch"] = "100"
-        done = threading.Event()
-
-        def produce() -> None:
-            while not done.wait(0.02):
-                devbroker.publish_many(QUEUE, [b"more"])
-
-        producer = threading.Thread(target=produce)
-        producer.start()
-        try:
-            with Run(options, drain=True, idleTimeout="1s", maxDrainTime="2s") as run:
-                assert len(once(run)) > len(BODIES)
-        finally:
-            done.set()
-            producer.join()
-        assert "ended because of maxDrainTime" in caplog.text
-
     @pytest.mark.rule("1.2", "5.1", "5.8")
     def test_of_the_next_run_goes_on_from_a_full_journal(self, options: dict[str, str]) -> None:
         """On 4.0 and 4.1 no call of a one-time trigger proves its only batch."""
@@ -169,10 +139,6 @@ class TestTheFirstBatch:
             again.start = run.end
             assert once(again) == [b"one more"]
         assert "ended because of idleTimeout" in caplog.text
-
-    def test_of_an_empty_queue_there_is_none(self, options: dict[str, str]) -> None:
-        with Run({**options, "destination": "/queue/empty"}, drain=True, idleTimeout="300ms") as run:
-            assert run.reader.latestOffset() == run.start
 
 
 class TestOneBatch:

@@ -72,16 +72,6 @@ def seconds(since: float) -> float:
     return time.monotonic() - since
 
 
-def test_a_task_that_reads_does_not_wait(run: Run, tmp_path: Path, hanging: Hanging) -> None:
-    plan(run, tmp_path, 0)
-    assert hanging.reached.wait(PATIENCE)
-    begun = time.monotonic()
-    assert [row["body"] for row in run.read()] == BODIES
-    run.commit()
-    assert run.status.receivers[0].subscribed
-    assert seconds(begun) < 4
-
-
 @pytest.mark.rule("1.5")
 def test_the_end_of_the_query_waits_for_a_moment(
     run: Run, tmp_path: Path, hanging: Hanging, devbroker: DevBroker, caplog: pytest.LogCaptureFixture
@@ -105,6 +95,7 @@ def test_a_call_that_waits_for_its_checkpoint_holds_nobody_up(
         assert hanging.reached.wait(PATIENCE)
         begun = time.monotonic()
         assert [row["body"] for row in run.read()] == BODIES
+        assert run.status.receivers[0].subscribed
         run.reader.stop()
         assert seconds(begun) < 8
     finally:
