@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import secrets
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -21,8 +19,8 @@ from support.brokers.fixtures import BrokerPool
 from support.driven import MODES, Run
 from support.drivers import START, SparkDriver
 from support.proxy import FaultProxy
-from support.soak import ROUNDS, SEED, USUAL, put
-from support.waiting import wait_until
+from support.soak import ROUNDS, SEED, USUAL, put, show
+from support.waiting import pause, wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(3600)]
 
@@ -137,8 +135,7 @@ class Loop:
         # Without any batch a driver dies while it starts, or replays.
         if wanted:
             self._wait(reached, f"{wanted} batches")
-        moment = time.monotonic() + (later if wanted else 20 * later)
-        wait_until(lambda: time.monotonic() >= moment, what="the moment")
+        pause(later if wanted else 20 * later)
         return f"after {wanted} batches and {later:.2f}s"
 
     def _wait(
@@ -212,9 +209,7 @@ def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
             left = loop.second_rows_by_id()
             line = f"{line[:-1]}, {left} by `stable_id`."
             assert not left, f"{line}; {loop}"
-        with capsys.disabled():
-            # pytest-xdist passes on nothing else of a process.
-            print(f"\n{place}\n{line}", file=sys.stderr)  # noqa: T201
+        show(f"{place}\n{line}", capsys)
         if USUAL["ROUNDS"] <= ROUNDS:
             put(place, f"{line}\n")
 
