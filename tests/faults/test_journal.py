@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.driven import Json, Run
+from support.driven import Json, Run, log_entry
 from support.journals import SmallDisk, objects
 from support.waiting import wait_until
 
@@ -400,9 +399,8 @@ def test_acks_that_the_broker_never_saw_need_no_further_batch(devbroker: DevBrok
         return run.end["logs"].get("journal", {}).get("next") == 10
 
     wait_until(planned, what="all messages in the journal")
-    for log, content in (("offsets", json.dumps(run.end)), ("commits", "{}")):
-        (checkpoint / log).mkdir(parents=True)
-        (checkpoint / log / "0").write_text(f"v1\n{content}")
+    log_entry(checkpoint, "offsets", 0, run.end)
+    log_entry(checkpoint, "commits", 0, {})
     # Spark's last batch was committed as the driver died; nothing new comes in the next run.
     query.end()
     query.committed, query.planned = query.planned, None

@@ -118,9 +118,7 @@ class TestPort:
             opened(frameServerPort=port)
 
 
-def test_an_address_of_another_machine_is_an_error_with_its_reason(
-    opened: Open,
-) -> None:
+def test_an_address_of_another_machine_is_an_error_with_its_reason(opened: Open) -> None:
     with pytest.raises(
         OptionError, match=r"cannot listen on 192.0.2.200, any port: .*assign.*frameServerHost"
     ):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.driven import Run
+from support.driven import MODES, Run
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp import files
@@ -25,7 +25,7 @@ STATUS = ReceiverStatus("r", True, 0, 0, 0, 0, last_active=0.0, window_full=Fals
 GOOD = [b"m%d" % number for number in range(40)]
 
 pytestmark = pytest.mark.rule("7.6")
-JOURNALS = pytest.mark.parametrize("ack_after", [None, "commit", "journal"])
+IN_EVERY_MODE = pytest.mark.parametrize("mode", MODES)
 
 
 def poisoned(broker: DevBroker) -> None:
@@ -40,10 +40,6 @@ def options_for(url: str, *destinations: str, **options: str | int) -> dict[str,
     return {"url": url, "destination": json.dumps(destinations), **given}
 
 
-def journaled(folder: Path, ack_after: str | None) -> dict[str, str]:
-    return {} if ack_after is None else {"journal": str(folder / "journal"), "ackAfter": ack_after}
-
-
 def the_failure(run: Run) -> MalformedMessageError:
     """What Spark's calls raise once there is nothing more to commit."""
     deadline = time.monotonic() + PATIENCE
@@ -55,18 +51,16 @@ def the_failure(run: Run) -> MalformedMessageError:
     raise AssertionError("the query goes on")
 
 
-@JOURNALS
-def test_what_came_before_it_is_read_and_acked_first(
-    devbroker: DevBroker, tmp_path: Path, ack_after: str | None
-) -> None:
+@IN_EVERY_MODE
+def test_what_came_before_it_is_read_and_acked_first(devbroker: DevBroker, tmp_path: Path, mode: str) -> None:
     """It waits for the commit, also with ackAfter=journal: otherwise what is in the journal would never be
     read, however often the query is started. And every start gets on until the message is removed."""
     poisoned(devbroker)
-    further = journaled(tmp_path, ack_after)
+    further = MODES[mode](tmp_path)
     with Run(options_for(devbroker.url, QUEUE), **further) as run:
         assert [row["body"] for row in run.gather(40)] == GOOD
         wait_until(lambda: any(one.refused for one in run.status.receivers), what="the malformed message")
-        if ack_after == "journal":
+        if mode == "ackAfter=journal":
             wait_until(lambda: devbroker.queue(QUEUE).acked == 40, what="the ACKs")
         (counts,) = [one.counts for one in run.status.receivers]
         assert (counts.delivered, counts.malformed) == (41, 1)
@@ -86,9 +80,9 @@ def test_what_came_before_it_is_read_and_acked_first(
     assert devbroker.bodies(QUEUE) == [b"bad", b"after", b"later"]
 
 
-@JOURNALS
+@IN_EVERY_MODE
 def test_it_does_not_wait_for_a_pause_of_other_producers(
-    devbroker: DevBroker, tmp_path: Path, ack_after: str | None, monkeypatch: pytest.MonkeyPatch
+    devbroker: DevBroker, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under load there is always something that is not in the journal yet."""
     synced = files.sync
@@ -109,7 +103,7 @@ def test_it_does_not_wait_for_a_pause_of_other_producers(
     rows: list[bytes] = []
     try:
         with (
-            Run(options_for(devbroker.url, QUEUE, OTHER), **journaled(tmp_path, ack_after)) as run,
+            Run(options_for(devbroker.url, QUEUE, OTHER), **MODES[mode](tmp_path)) as run,
             pytest.raises(MalformedMessageError),
         ):
             deadline = time.monotonic() + 10.0

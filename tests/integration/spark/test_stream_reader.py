@@ -15,6 +15,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from support.driven import log_entry
 from support.options import source_options
 from support.waiting import PATIENCE, wait_until
 
@@ -194,7 +195,7 @@ class TestCheckpointNamed:
         """A run whose first batch is planned, logged and read; and where the batch ends."""
         runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
         end = run.plan()
-        log(tmp_path, "offsets", 0, end)
+        log_entry(tmp_path, "offsets", 0, end)
         run.read(run.start, end)
         return run, end
 
@@ -210,7 +211,7 @@ class TestCheckpointNamed:
     def test_at_the_end_the_checkpoint_is_read_once_more(
         self, planned: Planned, broker: DevBroker, tmp_path: Path
     ) -> None:
-        log(tmp_path, "commits", 0, {})
+        log_entry(tmp_path, "commits", 0, {})
         planned[0].reader.stop()
         assert broker.queue(QUEUE).acked == 20
 
@@ -222,7 +223,7 @@ class TestCheckpointNamed:
         # A new driver took over and plans the old one's range as lost, then commits it.
         runs.append(new := Spark(broker.url, checkpointLocation=tmp_path))
         assert new.read(new.start, end) == []
-        log(tmp_path, "commits", 0, {})
+        log_entry(tmp_path, "commits", 0, {})
         old.reader.stop()
         assert broker.queue(QUEUE).acked == 0
 
@@ -234,7 +235,7 @@ class TestCheckpointNamed:
         error = mock.Mock(side_effect=CheckpointUnreadable("slow down"))
         with monkeypatch.context() as broken:
             broken.setattr(NEW_COMMITS, error)
-            log(tmp_path, "commits", 0, {})
+            log_entry(tmp_path, "commits", 0, {})
             wait_until(lambda: error.called, what="the failure")
             assert run.plan(end) == end
         acked(broker, 20)
@@ -279,19 +280,13 @@ class TestCheckpointNamed:
     ) -> None:
         monkeypatch.setattr("spark_stomp.source.commits._OFFSET_LOG_WAIT", 0.3)
         run, first = planned
-        log(tmp_path, "commits", 0, {})
+        log_entry(tmp_path, "commits", 0, {})
         acked(broker, 20)
         broker.publish_many(QUEUE, BODIES)
         wait_until(lambda: run.status.receivers[0].received == 40, what="the next batch")
         second = run.plan(first)
         with pytest.raises(UnsupportedError, match="asyncProgressTrackingCheckpointIntervalMs=0"):
             run.reader.partitions(first, second)
-
-
-def log(root: Path, name: str, batch: int, content: Json) -> None:
-    """As Spark writes an offset or commit log entry."""
-    (root / name).mkdir(exist_ok=True)
-    (root / name / str(batch)).write_text("v1\n{}\n" + json.dumps(content))
 
 
 @pytest.mark.rule("1.3", "1.9")

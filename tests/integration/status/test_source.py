@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.driven import Run
+from support.driven import Run, log_entry
 from support.waiting import wait_until
 
 from spark_stomp.commands.main import main
@@ -104,20 +104,16 @@ class TestOfAQuery:
     ) -> None:
         """All that a source sees if a sink fails: its process is told to end."""
 
-        def log(name: str, content: object) -> None:
-            (tmp_path / name).mkdir()
-            (tmp_path / name / "0").write_text("v1\n{}\n" + json.dumps(content))
-
         path = tmp_path / "spark_stomp" / "status.json"
         del options["statusFile"]
         with Run(options, checkpointLocation=tmp_path) as run:
             while run.end == run.start:
                 run.end = run.reader.latestOffset(run.start, None)
-            log("offsets", run.end)
+            log_entry(tmp_path, "offsets", 0, run.end)
             run.read()
             assert not wait_shown(path, unacked=5)["unfinished"]
             if committed:
-                log("commits", {})
+                log_entry(tmp_path, "commits", 0, {})
         assert read(path)["unfinished"] is not committed
         assert main(["status", str(tmp_path), "--quiet"]) == (0 if committed else 1)
 
