@@ -96,12 +96,7 @@ NAME = "broker.example"
         ({"subject": NAME}, "127.0.0.1", {}, "127.0.0.1 is not among its subject alternative"),
         ({}, "127.0.0.1", {"tlsServerName": NAME}, f"{NAME} is not among its"),
         # RFC 9525, section 2: a common name is no host name; authorities do not check it as one.
-        (
-            {"subject": "localhost", "alternative_name": False},
-            "localhost",
-            {},
-            "localhost is not among its subject alternative names",
-        ),
+        ({"subject": "localhost", "alternative_name": False}, "localhost", {}, "localhost is not among its"),
     ],
 )
 def test_a_certificate_that_is_not_accepted(
@@ -148,14 +143,11 @@ def test_what_a_server_refuses_or_lacks(
     if least:
         context.maximum_version = ssl.TLSVersion.TLSv1_2
         given["tlsMinVersion"] = least
-    told = (
-        r"tlsMinVersion is 1\.3"
-        if least
-        else r"(?s)tlsCertFile.*CERTIFICATE_REQUIRED|CERTIFICATE_REQUIRED.*tlsCertFile"
-    )
     other = tls_front(devbroker.port, authority.issue().server_context())
-    with server_with(context) as strict, other as port, pytest.raises(TlsRefused, match=told):
+    with server_with(context) as strict, other as port, pytest.raises(TlsRefused) as refused:
         connected(url_of(strict, port), **given)
+    for told in ["tlsMinVersion is 1.3"] if least else ["tlsCertFile", "CERTIFICATE_REQUIRED"]:
+        assert told in str(refused.value)
     assert devbroker.connects == 0
 
 
