@@ -113,6 +113,30 @@ class TestTheEnd:
         assert f"the stream {STREAM} ended at offset 5, and the next one to be read is 6" in found.message
 
     @pytest.mark.rule("R.6")
+    @pytest.mark.parametrize(("wanted", "first_asked"), [(0, "offset=6"), (9, "next")])
+    def test_before_the_next_offset_may_be_a_new_beginning(self, wanted: int, first_asked: str) -> None:
+        stream = Stream(*range(5))
+        with running(stream, 6, wanted=wanted, failOnDataLoss="false") as receiver:
+            wait_until(lambda: receiver.offsets == [*range(5)], what="the stream from its beginning")
+            assert receiver.held.log.id != "e" and not receiver.held.awaits_planned
+        assert (stream.begins[0], stream.begins[-1]) == (first_asked, "first")
+
+    @pytest.mark.rule("R.6")
+    @pytest.mark.parametrize("fail", ["true", "false"])
+    def test_of_an_empty_stream_is_before_its_first_message(self, fail: str) -> None:
+        """When that comes, a stream that was declared anew is longer than the old offset."""
+        stream = Stream()
+        with running(stream, 6, failOnDataLoss=fail) as receiver:
+            wait_until(lambda: receiver.held.end_is_known, what="the look at the empty stream")
+            stream.offsets = [*range(12)]
+            stream.publish(*range(6, 12))
+            if fail == "true":
+                assert "ended at offset 0, and the next one to be read is 6" in failure(receiver).message
+                assert receiver.offsets == []
+            else:
+                wait_until(lambda: receiver.offsets == [*range(12)], what="the stream from its beginning")
+
+    @pytest.mark.rule("R.6")
     def test_of_a_new_stream_that_grows_meanwhile_is_not_looked_for_again(self) -> None:
         class Growing(Stream):
             def _from(self, where: str) -> list[int]:
