@@ -71,7 +71,7 @@ def test_ipv6(opened: Open, tls: str) -> None:
         ("", "auto", "0.0.0.0", True),
     ],
 )
-def test_tls(
+def test_what_has_tls(
     opened: Open,
     host: str,
     tls: str,
