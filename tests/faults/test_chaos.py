@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from support.driven import MODES
 from support.drivers import START, SparkDriver
 from support.proxy import FaultProxy, Way
 from support.relay import relay_options, second_source
-from support.soak import SECONDS, SEED, USUAL, put
+from support.soak import SECONDS, SEED, USUAL, put, show
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(7200)]
@@ -152,9 +151,7 @@ def test_from_queue_to_queue_every_id_arrives_once(
 def tell(chaos: Chaos, setup: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What repeats the run, shown before it, so that one that hangs can be repeated, too."""
     told = f"seed {SEED}, {setup}: " + ", ".join(map(str, chaos.schedule))
-    with capsys.disabled():
-        # pytest-xdist passes on nothing else of a process.
-        print(f"\n{told}", file=sys.stderr)  # noqa: T201
+    show(told, capsys)
     return told
 
 

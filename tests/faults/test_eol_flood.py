@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 from support.driven import Run
 from support.options import source_options
-from support.tcp import tcp_server
+from support.tcp import stomp_server
 
 from spark_stomp.errors import ReceiptTimeout
 from spark_stomp.source.planning import Mode
@@ -42,8 +42,8 @@ def flooding(*answers: bytes | None) -> Iterator[str]:
         while not over.is_set():
             connection.sendall(FLOOD)
 
-    with tcp_server(serve) as port:
-        yield f"stomp://127.0.0.1:{port}"
+    with stomp_server(serve) as url:
+        yield url
         over.set()
 
 

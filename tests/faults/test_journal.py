@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.driven import Json, Run
+from support.driven import Json, Run, log_entry
 from support.journals import SmallDisk, objects
 from support.waiting import wait_until
 
@@ -67,6 +66,21 @@ class Query:
         self.end()
         return self.begin(destination, **options)
 
+    def receive(self, first: int, count: int, destination: str = QUEUE) -> list[dict[str, Any]]:
+        """Publish messages; the rows of one batch that has them."""
+        self.broker.publish_many(destination, texts(first, count))
+        return (self.run or self.begin(destination)).gather(count)
+
+    def commit(self) -> None:
+        """Commit the planned batch, until all is ACKed."""
+        assert self.run is not None
+        self.run.commit()
+        wait_until(lambda: self.broker.queue(QUEUE).depth == 0, what="all ACKs")
+
+    def left(self, planned: list[bytes]) -> list[bytes]:
+        """Of a planned batch what the broker still has once the journal is gone: all, unless it was ACKed."""
+        return [] if self.options["ackAfter"] == "journal" else planned
+
 
 @pytest.fixture(params=["commit", "journal"])
 def query(request: pytest.FixtureRequest, devbroker: DevBroker, tmp_path: Path) -> Iterator[Query]:
@@ -79,16 +93,11 @@ def bodies(rows: list[dict[str, Any]]) -> list[bytes]:
     return [row["body"] for row in rows]
 
 
-def emptied(broker: DevBroker, queue: str = QUEUE) -> None:
-    wait_until(lambda: broker.queue(queue).depth == 0, what="all ACKs")
-
-
 class TestReplay:
     @pytest.mark.rule("J.2")
     def test_and_nothing_else_gets_into_that_batch(self, query: Query, devbroker: DevBroker) -> None:
-        devbroker.publish_many(QUEUE, texts(0, 50))
         run = query.begin()
-        run.gather(50)
+        query.receive(0, 50)
         # Some of it is in the journal when the batch is planned again, and some is not.
         devbroker.publish_many(QUEUE, texts(50, 10))
         wait_until(lambda: run.status.document["journal"]["end"] == 60, 10, "the journal")
@@ -98,41 +107,30 @@ class TestReplay:
         assert bodies(run.read()) == texts(0, 50)
         run.commit()
         assert bodies(run.take(20)) == texts(50, 20)
-        run.commit()
-        emptied(devbroker)
+        query.commit()
 
 
 class TestRestartedOtherwise:
     """Whatever the restarted query asks of the broker, what is in the journal comes first."""
 
-    def test_with_fewer_connections(self, query: Query, devbroker: DevBroker) -> None:
-        devbroker.publish_many(QUEUE, texts(0, 60))
-        rows = query.begin(connections=3).gather(60)
+    def test_with_fewer_connections_and_another_destination(self, query: Query, devbroker: DevBroker) -> None:
+        query.begin(connections=3)
+        rows = query.receive(0, 60)
         run = query.again(connections=1)
         assert run.read() == rows
-        run.commit()
-        emptied(devbroker)
-
-    def test_with_another_destination(self, query: Query, devbroker: DevBroker) -> None:
-        devbroker.publish_many(QUEUE, texts(0, 10))
-        rows = query.begin().gather(10)
-        devbroker.publish_many(OTHER, texts(10, 5))
+        query.commit()
+        rows = query.receive(60, 10)
+        devbroker.publish_many(OTHER, texts(70, 5))
         run = query.again(OTHER)
         assert run.read() == rows
         run.commit()
-        assert bodies(run.take(5)) == texts(10, 5)
+        assert bodies(run.take(5)) == texts(70, 5)
 
     @pytest.mark.rule("J.4")
-    def test_with_a_fresh_checkpoint_reading_begins_at_the_committed_position(
-        self, query: Query, devbroker: DevBroker
-    ) -> None:
-        devbroker.publish_many(QUEUE, texts(0, 10))
-        run = query.begin()
-        run.gather(10)
-        run.commit()
-        emptied(devbroker)
-        devbroker.publish_many(QUEUE, texts(10, 10))
-        run.gather(10)
+    def test_with_a_fresh_checkpoint_reading_begins_at_the_committed_position(self, query: Query) -> None:
+        query.receive(0, 10)
+        query.commit()
+        query.receive(10, 10)
         query.end()
         query.committed = query.planned = None
         run = query.begin()
@@ -144,67 +142,55 @@ class TestRestartedOtherwise:
         query.committed, query.planned = run.reader.initialOffset(), replayed
         assert bodies(query.begin().read()) == texts(10, 10)
 
-    def test_on_the_checkpoint_of_a_query_without_a_journal(self, query: Query, devbroker: DevBroker) -> None:
-        devbroker.publish_many(QUEUE, texts(0, 10))
-        plain = query.begin(journal=None, ackAfter=None)
-        plain.gather(10)
+    def test_on_the_checkpoint_of_a_query_without_a_journal(self, query: Query) -> None:
+        query.begin(journal=None, ackAfter=None)
+        query.receive(0, 10)
         run = query.again()
         # Those ranges were never ACKed, so they are empty, and their messages are redelivered.
         assert run.read() == []
         run.commit()
         assert bodies(run.gather(10)) == texts(0, 10)
-        run.commit()
-        emptied(devbroker)
+        query.commit()
 
 
 class TestRefused:
     """What a journal should have and does not is an error, or said aloud with failOnDataLoss=false."""
 
     @pytest.fixture
-    def begun(self, query: Query, devbroker: DevBroker) -> Query:
+    def begun(self, query: Query) -> Query:
         """One batch committed, one planned."""
-        devbroker.publish_many(QUEUE, texts(0, 10))
-        run = query.begin()
-        run.gather(10)
-        run.commit()
-        emptied(devbroker)
-        devbroker.publish_many(QUEUE, texts(10, 10))
-        run.gather(10)
+        query.receive(0, 10)
+        query.commit()
+        query.receive(10, 10)
         query.end()
         return query
 
     @pytest.mark.rule("J.13")
-    def test_a_journal_that_was_moved_away(self, begun: Query, tmp_path: Path) -> None:
-        begun.journal.rename(tmp_path / "elsewhere")
-        with pytest.raises(JournalMissing, match="moved away or deleted"):
-            begun.begin().read()
-
-    @pytest.mark.rule("J.13")
-    def test_tolerated_it_goes_on_with_what_comes(
+    def test_a_journal_that_was_moved_away(
         self, begun: Query, devbroker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         begun.journal.rename(tmp_path / "elsewhere")
-        run = begun.begin(failOnDataLoss="false")
+        with pytest.raises(JournalMissing, match="moved away or deleted"):
+            begun.begin().read()
+        # Tolerated, it goes on with what comes.
+        run = begun.again(failOnDataLoss="false")
         assert run.read() == []
         assert "moved away or deleted" in caplog.text
         run.commit()
         devbroker.publish_many(QUEUE, texts(20, 5))
-        # What was ACKed is gone with the journal; what was not, the broker still has.
-        left = [] if begun.options["ackAfter"] == "journal" else texts(10, 10)
+        left = begun.left(texts(10, 10))
         assert bodies(run.take(len(left) + 5)) == left + texts(20, 5)
 
     def test_the_option_that_was_left_out(self, begun: Query, caplog: pytest.LogCaptureFixture) -> None:
         with pytest.raises(JournalMissing, match="the option journal is not set"):
             begun.begin(journal=None, ackAfter=None).read()
-        begun.end()
-        assert begun.begin(journal=None, ackAfter=None, failOnDataLoss="false").read() == []
+        assert begun.again(journal=None, ackAfter=None, failOnDataLoss="false").read() == []
         assert "the option journal is not set" in caplog.text
 
     @pytest.fixture
-    def orphan(self, query: Query, devbroker: DevBroker, tmp_path: Path) -> Query:
+    def orphan(self, query: Query, tmp_path: Path) -> Query:
         """The first batch is planned, and the journal moved away."""
-        devbroker.publish_many(QUEUE, texts(0, 10))
-        query.begin().gather(10)
+        query.receive(0, 10)
         query.end()
         query.journal.rename(tmp_path / "elsewhere")
         return query
@@ -214,8 +200,7 @@ class TestRefused:
         connects = devbroker.connects
         for _ in range(2):
             with pytest.raises(JournalMissing, match="moved away or deleted"):
-                orphan.begin().read()
-            orphan.end()
+                orphan.again().read()
         assert devbroker.connects == connects
 
     @pytest.mark.rule("J.13")
@@ -235,39 +220,30 @@ class TestRefused:
     @pytest.mark.rule("J.13", "J.14")
     def test_damage_in_the_middle(self, begun: Query, caplog: pytest.LogCaptureFixture) -> None:
         (path,) = (path for path in objects(begun.journal) if b"message 12" in path.read_bytes())
-        content = path.read_bytes()
-        path.write_bytes(content.replace(b"message 12", b"message !!"))
+        path.write_bytes(path.read_bytes().replace(b"message 12", b"message !!"))
         with pytest.raises(JournalDamaged, match="lost"):
             begun.begin().read()
         assert b"message !!" in path.read_bytes()
-        begun.end()
-        run = begun.begin(failOnDataLoss="false")
-        assert texts(10, 10)[2] not in bodies(run.read())
+        assert texts(10, 10)[2] not in bodies(begun.again(failOnDataLoss="false").read())
         assert "lost" in caplog.text
 
     @pytest.mark.rule("J.13")
     def test_the_journal_of_another_query(self, begun: Query, devbroker: DevBroker, tmp_path: Path) -> None:
         other = Query(devbroker, tmp_path / "other", ackAfter="journal")
-        devbroker.publish_many(OTHER, texts(0, 3))
-        other.begin(OTHER).gather(3)
+        other.receive(0, 3, OTHER)
         other.end()
         with pytest.raises(JournalMismatch, match="another query"):
             begun.begin(journal=str(other.journal)).read()
 
     @pytest.mark.rule("J.3", "J.13")
-    def test_an_older_copy_of_the_journal(self, query: Query, devbroker: DevBroker, tmp_path: Path) -> None:
-        devbroker.publish_many(QUEUE, texts(0, 10))
-        run = query.begin()
-        run.gather(10)
+    def test_an_older_copy_of_the_journal(self, query: Query, tmp_path: Path) -> None:
+        query.receive(0, 10)
         query.end()
         shutil.copytree(query.journal, tmp_path / "copy")
-        run = query.begin()
-        run.read()
-        run.commit()
-        devbroker.publish_many(QUEUE, texts(10, 10))
-        run.gather(10)
-        run.commit()
-        emptied(devbroker)
+        query.begin().read()
+        query.commit()
+        query.receive(10, 10)
+        query.commit()
         query.end()
         shutil.rmtree(query.journal)
         (tmp_path / "copy").rename(query.journal)
@@ -278,10 +254,9 @@ class TestRefused:
         # What is missing was committed: once that was tolerated, the next run opens the journal without a
         # word. (Spark 4.0 plans the last end first, which alone proves nothing.)
         assert query.begin(failOnDataLoss="false").read() == query.again().read() == []
-        query.end()
         # Tolerated, new messages do not get positions that the checkpoint takes for committed.
-        devbroker.publish_many(QUEUE, texts(20, 10))
-        assert bodies(query.begin(failOnDataLoss="false").gather(10)) == texts(20, 10)
+        query.again(failOnDataLoss="false")
+        assert bodies(query.receive(20, 10)) == texts(20, 10)
 
     @pytest.mark.rule("J.13")
     def test_an_older_copy_of_the_journal_under_a_planned_batch(
@@ -289,9 +264,8 @@ class TestRefused:
     ) -> None:
         shutil.copytree(begun.journal, tmp_path / "copy")
         devbroker.publish_many(QUEUE, texts(20, 10))
-        begun.begin().read()
-        run = begun.run
-        assert run is not None
+        run = begun.begin()
+        run.read()
         run.commit()
         run.gather(10)
         begun.end()
@@ -302,27 +276,22 @@ class TestRefused:
         with pytest.raises(JournalDamaged, match="the journal ends at 20, but the checkpoint is at 30"):
             begun.begin().read()
         assert devbroker.connects == connects
-        begun.end()
         # Tolerated, that batch stays without what is gone; new messages are not taken for it.
-        run = begun.begin(failOnDataLoss="false")
+        run = begun.again(failOnDataLoss="false")
         assert run.read() == []
         run.commit()
-        left = [] if begun.options["ackAfter"] == "journal" else texts(20, 10)
+        left = begun.left(texts(20, 10))
         assert bodies(run.take(len(left) + 10)) == left + texts(30, 10)
 
     @pytest.mark.rule("J.13")
-    def test_an_older_copy_of_the_checkpoint(
-        self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_older_copy_of_the_checkpoint(self, query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("spark_stomp.source.journal_writer._TRIM_OBJECTS", 1)
         old: list[Json] = []
         run = query.begin()
         for first in range(0, 50, 10):
-            devbroker.publish_many(QUEUE, texts(first, 10))
-            run.gather(10)
-            run.commit()
+            query.receive(first, 10)
+            query.commit()
             old.append(run.start)
-            emptied(devbroker)
         wait_until(lambda: run.status.document["journal"]["first"] > 10, what="the deletion of frames")
         query.end()
         query.committed = old[0]
@@ -339,18 +308,16 @@ class TestRefused:
         assert devbroker.queue(QUEUE).acked == 0
 
 
-class TestBeyondTheUnackedWindow:
-    @pytest.mark.rule("J.12")
-    def test_at_the_journals_bound_everything_still_comes(
-        self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 1_000)
-        devbroker.publish_many(QUEUE, texts(0, 300))
-        run = query.begin(journalMaxBytes=8_000, prefetch=50)
-        assert bodies(run.take(300)) == texts(0, 300)
-        run.commit()
-        emptied(devbroker)
-        assert sum(path.stat().st_size for path in objects(query.journal)) < 12_000
+@pytest.mark.rule("J.12")
+def test_at_the_journals_bound_everything_still_comes(
+    query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 1_000)
+    devbroker.publish_many(QUEUE, texts(0, 300))
+    run = query.begin(journalMaxBytes=8_000, prefetch=50)
+    assert bodies(run.take(300)) == texts(0, 300)
+    query.commit()
+    assert sum(path.stat().st_size for path in objects(query.journal)) < 12_000
 
 
 class TestFullDisk:
@@ -398,8 +365,7 @@ class TestFullDisk:
         run = query.begin()
         rows += bodies(run.take(len(sent) - held))
         assert sorted(rows) == sorted(sent)
-        run.commit()
-        emptied(devbroker)
+        query.commit()
 
     @pytest.mark.rule("J.11", "J.12")
     def test_full_of_what_is_committed_it_is_started_again_and_goes_on(
@@ -410,8 +376,7 @@ class TestFullDisk:
         run = query.begin()
         devbroker.publish_many(QUEUE, sent[:10])
         assert sorted(bodies(run.gather(10))) == sorted(sent[:10])
-        run.commit()
-        emptied(devbroker)
+        query.commit()
         disk.fill(free=20_000)
         devbroker.publish_many(QUEUE, sent[10:15])
         wait_until(lambda: run.status.failure is not None, what="the failure")
@@ -419,8 +384,7 @@ class TestFullDisk:
         # Nobody makes room for it.
         run = query.begin()
         assert sorted(bodies(run.take(5))) == sorted(sent[10:15])
-        run.commit()
-        emptied(devbroker)
+        query.commit()
 
 
 @pytest.mark.rule("J.10")
@@ -435,15 +399,14 @@ def test_acks_that_the_broker_never_saw_need_no_further_batch(devbroker: DevBrok
         return run.end["logs"].get("journal", {}).get("next") == 10
 
     wait_until(planned, what="all messages in the journal")
-    for log, content in (("offsets", json.dumps(run.end)), ("commits", "{}")):
-        (checkpoint / log).mkdir(parents=True)
-        (checkpoint / log / "0").write_text(f"v1\n{content}")
+    log_entry(checkpoint, "offsets", 0, run.end)
+    log_entry(checkpoint, "commits", 0, {})
     # Spark's last batch was committed as the driver died; nothing new comes in the next run.
     query.end()
     query.committed, query.planned = query.planned, None
     run = query.begin()
     assert run.reader.latestOffset(run.start, None) == run.start
-    emptied(devbroker)
+    wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")
     query.end()
 
 
@@ -452,31 +415,20 @@ def test_with_ack_after_journal_the_end_says_nothing_of_missing_evidence(
     devbroker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     query = Query(devbroker, tmp_path, ackAfter="journal")
-    devbroker.publish_many(QUEUE, texts(0, 3))
-    query.begin().gather(3)
+    query.receive(0, 3)
     query.end()
     assert "no evidence" not in caplog.text
 
 
-def test_what_fails_to_start_lets_go_of_the_journal(devbroker: DevBroker, tmp_path: Path) -> None:
-    query = Query(devbroker, tmp_path)
-    for _ in range(2):
-        # An address that is nobody's here: the frame server cannot listen.
-        run = Run(
-            {"url": devbroker.url, "destination": QUEUE}, frameServerHost="192.0.2.1", journal=query.journal
-        )
-        with pytest.raises(OptionError, match="frameServerHost"):
-            run.reader.latestOffset(run.start, None)
-    devbroker.publish_many(QUEUE, texts(0, 3))
-    assert bodies(query.begin().gather(3)) == texts(0, 3)
-    query.end()
-
-
-def test_what_fails_to_recover_lets_go_of_the_journal(
+def test_what_fails_to_start_or_to_recover_lets_go_of_the_journal(
     devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_stomp.journal.store.Disk.lock_timeout", 0.2)
     query = Query(devbroker, tmp_path)
+    for _ in range(2):
+        # An address that is nobody's here: the frame server cannot listen.
+        with pytest.raises(OptionError, match="frameServerHost"):
+            query.begin(frameServerHost="192.0.2.1").batch()
 
     def failing(*_: object, **__: object) -> None:
         raise JournalDamaged("lost")
@@ -484,6 +436,6 @@ def test_what_fails_to_recover_lets_go_of_the_journal(
     with monkeypatch.context() as broken, pytest.raises(JournalDamaged):
         broken.setattr("spark_stomp.source.receivers.recover", failing)
         query.begin().batch()
-    devbroker.publish_many(QUEUE, texts(0, 3))
-    assert bodies(query.begin().gather(3)) == texts(0, 3)
+    query.run = None
+    assert bodies(query.receive(0, 3)) == texts(0, 3)
     query.end()

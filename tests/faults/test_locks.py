@@ -41,6 +41,10 @@ FILES = [
     "replace", "rmdir", "scandir", "stat", "truncate", "unlink", "write", "writev",
 ]  # fmt: skip
 SOCKETS = ["accept", "close", "connect", "recv", "recv_into", "send", "sendall", "shutdown"]
+INDEX = [
+    "add_new", "add", "remove", "move", "find", "remember_unconfirmed", "remember_confirmed", "confirm",
+    "expect_doubles", "take_doubles", "count_evicted",
+]  # fmt: skip
 STORES = ["create_dir", "delete_file", "get_file_info", "open_input_file", "open_output_stream"]
 
 
@@ -235,19 +239,7 @@ def known(run: Run) -> int:
     return sum(one.counts.reattached + one.counts.dropped for one in run.status.receivers)
 
 
-def test_no_lock_is_held_during_io(
-    devbroker: DevBroker, watch: LockWatch, options: dict[str, str], tmp_path: Path
-) -> None:
-    drive(devbroker, options)
-    assert watch.found == {}
-    # It looked: locks were taken, and bytes went to files and sockets.
-    assert "receiver.dedup:DedupIndex.lock" in watch.taken
-    assert "receiver.log:Log._lock" in watch.taken
-    assert "socket.send" in watch.calls
-    assert "journal" not in options or watch.calls & {"os.fsync", "open"}
-
-
-def test_the_dedup_index_is_never_used_without_its_lock(
+def test_no_lock_is_held_during_io_and_no_dedup_index_used_without_its_lock(
     devbroker: DevBroker, watch: LockWatch, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without: set[str] = set()
@@ -262,10 +254,13 @@ def test_the_dedup_index_is_never_used_without_its_lock(
 
         monkeypatch.setattr(DedupIndex, name, called)
 
-    for name in (
-        *("add_new", "add", "remove", "move", "find", "remember_unconfirmed"),
-        *("remember_confirmed", "confirm", "expect_doubles", "take_doubles", "count_evicted"),
-    ):
+    for name in INDEX:
         watched(name)
     drive(devbroker, options)
+    assert watch.found == {}
     assert without == set()
+    # It looked: locks were taken, and bytes went to files and sockets.
+    assert "receiver.dedup:DedupIndex.lock" in watch.taken
+    assert "receiver.log:Log._lock" in watch.taken
+    assert "socket.send" in watch.calls
+    assert "journal" not in options or watch.calls & {"os.fsync", "open"}

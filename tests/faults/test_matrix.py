@@ -8,16 +8,7 @@ from pathlib import Path
 
 import pytest
 from faults.engine import Engine
-from faults.matrix import (
-    ACKED,
-    FAULTS,
-    JOURNAL_MOMENTS,
-    MOMENTS,
-    WINDOW,
-    Cell,
-    Outcome,
-    run_cell,
-)
+from faults.matrix import ACKED, FAULTS, JOURNAL_MOMENTS, MOMENTS, WINDOW, Cell, Outcome, run_cell
 from support.brokers.fixtures import BrokerPool
 from support.driven import MODES
 from support.soak import found, put

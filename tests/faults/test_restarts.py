@@ -53,20 +53,9 @@ def query_of(engine: Engine, broker: Broker, tmp_path: Path) -> Iterator[Any]:
 
     def make(mode: str, queue: str, *points: Point, folder: str = "query", **options: Any) -> Query:
         place = tmp_path / folder
-        further = {
-            "frameServerHost": "127.0.0.1",
-            "maxMessagesPerTrigger": 20,
-            "destination": queue,
-            **options,
-        }
-        made.append(
-            Query(
-                engine,
-                place,
-                broker.options(**{**MODES[mode](place), **further}),
-                Points(place / "points", *points),
-            )
-        )
+        given = {**MODES[mode](place), "frameServerHost": "127.0.0.1", "destination": queue, **options}
+        given = broker.options(maxMessagesPerTrigger=20, **given)
+        made.append(Query(engine, place, given, Points(place / "points", *points)))
         return made[-1]
 
     yield make
@@ -119,11 +108,8 @@ def test_a_reader_that_dies_between_two_halves_of_a_batch(
     for number, half in enumerate(halves):
         send(broker, half, bodies(number * COUNT))
     # Without a journal each half is a task; with one the batch is one, and dies in the middle of it.
-    in_a_task, between_two = (
-        Point.after(FrameBatch.join, 2, "hold"),
-        Point.before(StompStreamReader.read, 4, "hold"),
-    )
-    point = between_two if mode == "plain" else in_a_task
+    in_a_task = Point.after(FrameBatch.join, 2, "hold")
+    point = Point.before(StompStreamReader.read, 4, "hold") if mode == "plain" else in_a_task
     query = query_of(mode, f'["{halves[0]}", "{halves[1]}"]', point)
     query.start()
     query.points.wait_reached()

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import random
 import secrets
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from faults.load import ID_HEADER, Audit, Load
@@ -21,8 +19,8 @@ from support.brokers.fixtures import BrokerPool
 from support.driven import MODES, Run
 from support.drivers import START, SparkDriver
 from support.proxy import FaultProxy
-from support.soak import ROUNDS, SEED, USUAL, put
-from support.waiting import wait_until
+from support.soak import ROUNDS, SEED, USUAL, put, show
+from support.waiting import pause, wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(3600)]
 
@@ -32,16 +30,6 @@ QUEUES, TOPICS = 50, 20
 # Half of the rounds of one query on one queue: with more queries each takes longer.
 FEWER = max(1, ROUNDS // 2)
 SOURCES, QUERIES = 2, 3
-# Broker, mode, and whether an id survives redelivery. On RabbitMQ that takes idHeader.
-CASES = [
-    ("rabbitmq", "plain", False),
-    ("rabbitmq", "plain", True),
-    ("rabbitmq", "journal", True),
-    ("activemq", "plain", True),
-    ("activemq", "journal", True),
-    ("artemis", "plain", True),
-    ("artemis", "journal", True),
-]
 
 
 def batches(driver: SparkDriver) -> int:
@@ -147,8 +135,7 @@ class Loop:
         # Without any batch a driver dies while it starts, or replays.
         if wanted:
             self._wait(reached, f"{wanted} batches")
-        moment = time.monotonic() + (later if wanted else 20 * later)
-        wait_until(lambda: time.monotonic() >= moment, what="the moment")
+        pause(later if wanted else 20 * later)
         return f"after {wanted} batches and {later:.2f}s"
 
     def _wait(
@@ -169,123 +156,121 @@ class Loop:
         return sum(self.broker.standing_of_all(self.destinations))
 
 
-def said(name: str, mode: str, ids: bool) -> str:
-    """The case in words."""
-    header = ", idHeader" if name == "rabbitmq" and ids else ""
-    return f"{name}, {mode}{header}"
+class Case(NamedTuple):
+    """Broker, mode, and whether an id survives redelivery. On RabbitMQ that takes idHeader."""
+
+    name: str
+    mode: str
+    ids: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.mode}" + (", idHeader" if self.name == "rabbitmq" and self.ids else "")
+
+    @property
+    def seed(self) -> str:
+        return " ".join(map(str, self))
+
+    def read(self, broker: Broker, folder: Path, **options: Any) -> dict[str, str]:
+        """Options of a source."""
+        header = {"idHeader": ID_HEADER} if self.name == "rabbitmq" and self.ids else {}
+        return broker.options(
+            maxMessagesPerTrigger=BATCH,
+            subscribeHeaders=json.dumps(broker.crash_safe),
+            **MODES[self.mode](folder),
+            **header,
+            **options,
+        )
 
 
-def read(broker: Broker, mode: str, folder: Path, ids: bool, **options: Any) -> dict[str, str]:
-    """Options of a source."""
-    header = {"idHeader": ID_HEADER} if broker.dialect == "rabbitmq" and ids else {}
-    return broker.options(
-        maxMessagesPerTrigger=BATCH,
-        subscribeHeaders=json.dumps(broker.crash_safe),
-        **MODES[mode](folder),
-        **header,
-        **options,
-    )
+in_every_case = pytest.mark.parametrize(
+    "case",
+    [Case("rabbitmq", "plain", False)]
+    + [
+        Case(name, mode, True)
+        for name in ("rabbitmq", "activemq", "artemis")
+        for mode in ("plain", "journal")
+    ],
+    ids=str,
+)
+Tell = Callable[..., None]
 
 
-def check(
-    loop: Loop, audit: Audit, place: str, case: str, capsys: pytest.CaptureFixture[str], ids: bool = False
-) -> None:
-    """Fail if anything was lost; show the result, which a run of the usual length puts into the page too."""
-    assert not audit.missing and not audit.unknown, f"{audit}; {loop}"
-    by = ", ".join(f"{count} after {name}" for name, count in loop.doubles.items() if count)
-    stuck = f", {loop.stuck} stuck until the broker was restarted" if loop.stuck else ""
-    line = f"- {case}: {len(loop.schedule)} rounds, {audit}{f' ({by})' if by else ''}{stuck}."
-    if ids:
-        # What a sink that knows the ids would make of it.
-        left = loop.second_rows_by_id()
-        line = f"{line[:-1]}, {left} by `stable_id`."
-        assert not left, f"{line}; {loop}"
-    with capsys.disabled():
-        # pytest-xdist passes on nothing else of a process.
-        print(f"\n{place}\n{line}", file=sys.stderr)  # noqa: T201
-    if USUAL["ROUNDS"] <= ROUNDS:
-        put(place, f"{line}\n")
+@pytest.fixture
+def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
+    """Fails if anything was lost; shows the result. A run of the usual length puts it into the page too."""
+
+    def told(loop: Loop, audit: Audit, place: str, case: str, ids: bool = False) -> None:
+        assert not audit.missing and not audit.unknown, f"{audit}; {loop}"
+        by = ", ".join(f"{count} after {name}" for name, count in loop.doubles.items() if count)
+        stuck = f", {loop.stuck} stuck until the broker was restarted" if loop.stuck else ""
+        line = f"- {case}: {len(loop.schedule)} rounds, {audit}{f' ({by})' if by else ''}{stuck}."
+        if ids:
+            # What a sink that knows the ids would make of it.
+            left = loop.second_rows_by_id()
+            line = f"{line[:-1]}, {left} by `stable_id`."
+            assert not left, f"{line}; {loop}"
+        show(f"{place}\n{line}", capsys)
+        if USUAL["ROUNDS"] <= ROUNDS:
+            put(place, f"{line}\n")
+
+    return told
 
 
 @pytest.mark.parametrize(
     ("name", "mode"), [("activemq", "journal"), ("artemis", "ackAfter=journal"), ("rabbitmq", "plain")]
 )
 def test_no_id_is_missing_and_with_the_journal_none_comes_twice(
-    broker_pool: BrokerPool, name: str, mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    broker_pool: BrokerPool, name: str, mode: str, tmp_path: Path, tell: Tell
 ) -> None:
     broker = broker_pool.get(name)
     queue = broker.new_queue()
-    driver = SparkDriver(tmp_path, "files", queue, read(broker, mode, tmp_path, ids=False))
+    driver = SparkDriver(tmp_path, "files", queue, Case(name, mode, False).read(broker, tmp_path))
     loop = Loop(broker, [queue], [driver], random.Random(f"{SEED} {name}"))
     audit = loop.run(ROUNDS * [("SIGKILL", loop.kill)])
     if mode != "plain":
         assert not audit.duplicates, f"{audit}; {loop}"
-    check(loop, audit, f"SIGKILL loop, {name}", f"{name}, {mode}", capsys)
+    tell(loop, audit, f"SIGKILL loop, {name}", f"{name}, {mode}")
 
 
-@pytest.mark.parametrize(("name", "mode", "ids"), CASES)
+@in_every_case
 def test_many_destinations_on_one_connection(
-    broker_pool: BrokerPool,
-    name: str,
-    mode: str,
-    ids: bool,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    case: Case, broker_pool: BrokerPool, tmp_path: Path, tell: Tell
 ) -> None:
     """The connection is cut, the broker dies, and the driver is killed."""
-    broker = broker_pool.get(name)
+    broker = broker_pool.get(case.name)
     destinations = [broker.new_queue() for _ in range(QUEUES)] + [broker.new_topic() for _ in range(TOPICS)]
     many = {"connections": 1, "durableName": "loop", "clientId": f"loop-{secrets.token_hex(4)}"}
     # What is published to a topic before its first subscription is dropped.
-    with Run(read(broker, "plain", tmp_path, ids, destination=json.dumps(destinations), **many)) as query:
+    plain = case._replace(mode="plain")
+    with Run(plain.read(broker, tmp_path, destination=json.dumps(destinations), **many)) as query:
         query.idle()
     with FaultProxy(broker.port) as proxy:
-        options = read(broker, mode, tmp_path, ids, url=proxy.url, **many)
+        options = case.read(broker, tmp_path, url=proxy.url, **many)
         driver = SparkDriver(tmp_path, "files", json.dumps(destinations), options)
-        loop = Loop(broker, destinations, [driver], random.Random(f"{SEED} {name} {mode} {ids}"))
+        loop = Loop(broker, destinations, [driver], random.Random(f"{SEED} {case.seed}"))
         # Kills at last: without a journal they alone may give second rows.
         kinds = [("cut", proxy.cut), ("broker killed", broker.crash), ("SIGKILL", loop.kill)]
         audit = loop.run([kinds[3 * number // FEWER] for number in range(FEWER)])
-    if mode != "plain" and ids:
+    if case.mode != "plain" and case.ids:
         assert not audit.duplicates, f"{audit}; {loop}"
-    case = said(name, mode, ids)
-    check(loop, audit, f"{QUEUES} queues and {TOPICS} topics, {case}", case, capsys, ids)
+    tell(loop, audit, f"{QUEUES} queues and {TOPICS} topics, {case}", str(case), case.ids)
 
 
-@pytest.mark.parametrize(("name", "mode", "ids"), CASES)
-def test_a_union_of_sources_on_one_queue(
-    broker_pool: BrokerPool,
-    name: str,
-    mode: str,
-    ids: bool,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+@in_every_case
+@pytest.mark.parametrize("kind", ["union", "queries"])
+def test_several_that_read_one_queue(
+    kind: str, case: Case, broker_pool: BrokerPool, tmp_path: Path, tell: Tell
 ) -> None:
-    broker = broker_pool.get(name)
+    """The sources of one query, or queries: one of them is killed, or all at once."""
+    broker = broker_pool.get(case.name)
     queue = broker.new_queue()
-    options = read(broker, mode, tmp_path / "{source}", ids) | {"sources": str(SOURCES)}
-    driver = SparkDriver(tmp_path, "files", queue, options)
-    loop = Loop(broker, [queue], [driver], random.Random(f"{SEED} {name} {mode} {ids} union"))
+    if kind == "union":
+        options = case.read(broker, tmp_path / "{source}") | {"sources": str(SOURCES)}
+        drivers, who = [SparkDriver(tmp_path, "files", queue, options)], f"{SOURCES} sources of one query"
+    else:
+        folders = [tmp_path / str(number) for number in range(QUERIES)]
+        drivers = [SparkDriver(one, "files", queue, case.read(broker, one)) for one in folders]
+        who = f"{QUERIES} queries"
+    loop = Loop(broker, [queue], drivers, random.Random(f"{SEED} {case.seed} {kind}"))
     audit = loop.run(FEWER * [("SIGKILL", loop.kill)])
-    case = said(name, mode, ids)
-    check(loop, audit, f"{SOURCES} sources of one query, {case}", case, capsys, ids)
-
-
-@pytest.mark.parametrize(("name", "mode", "ids"), CASES)
-def test_queries_that_share_a_queue(
-    broker_pool: BrokerPool,
-    name: str,
-    mode: str,
-    ids: bool,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """One of them is killed, or all at once."""
-    broker = broker_pool.get(name)
-    queue = broker.new_queue()
-    folders = [tmp_path / str(number) for number in range(QUERIES)]
-    drivers = [SparkDriver(one, "files", queue, read(broker, mode, one, ids)) for one in folders]
-    loop = Loop(broker, [queue], drivers, random.Random(f"{SEED} {name} {mode} {ids} queries"))
-    audit = loop.run(FEWER * [("SIGKILL", loop.kill)])
-    case = said(name, mode, ids)
-    check(loop, audit, f"{QUERIES} queries, {case}", case, capsys, ids)
+    tell(loop, audit, f"{who}, {case}", str(case), case.ids)

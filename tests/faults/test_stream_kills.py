@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -21,9 +19,9 @@ from support.brokers.rabbitmq import RabbitMQ
 from support.driven import publish
 from support.drivers import START, SparkDriver
 from support.proxy import FaultProxy
-from support.soak import ROUNDS, SEED, USUAL, put
+from support.soak import ROUNDS, SEED, USUAL, put, show
 from support.streams import messages_of, new_stream
-from support.waiting import wait_until
+from support.waiting import pause, wait_until
 
 from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.errors import StompError
@@ -113,8 +111,7 @@ def test_every_offset_is_in_the_sink_once(
                 with flood.publishing((MESSAGES - BEFORE) // len(strikes)):
                     # Some kills are in the middle of a start.
                     committed(begun + chance.choice([0, 1, 1]))
-                    moment = time.monotonic() + chance.uniform(0.0, 1.0)
-                    wait_until(lambda moment=moment: time.monotonic() >= moment, what="the moment")
+                    pause(chance.uniform(0.0, 1.0))
                     strike()
             there = messages_of(broker, stream)
             committed(there[-1][0] + 1)
@@ -126,7 +123,6 @@ def test_every_offset_is_in_the_sink_once(
         assert sorted(rows) == there
     faults = f"{KILLS} kills, {CUTS} cuts of the connection, {RESTARTS} restarts of the broker"
     line = f"- {mode}: {len(there)} messages, {faults}: every offset once.\n"
-    with capsys.disabled():
-        print(f"\n{line}", file=sys.stderr)  # noqa: T201
+    show(line, capsys)
     if USUAL["ROUNDS"] <= ROUNDS:
         put(f"a stream of RabbitMQ, {mode}", line)

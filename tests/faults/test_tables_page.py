@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from deltalake.table import TableMerger
 from support.drivers import START, SparkDriver
 from support.points import Point, Points
 from support.soak import ROUNDS, SEED
-from support.waiting import wait_until
+from support.waiting import pause, wait_until
 
 from spark_stomp.devbroker import DevBroker
 
@@ -156,8 +155,7 @@ def test_killed_at_random_moments(devbroker: DevBroker, tmp_path: Path, mode: st
             # Some kills are in the middle of a start.
             if chance.random() < 0.8:
                 wait_until(lambda rows=rows: len(driver.rows()) > rows, START, "new rows", every=0.1)
-            moment = time.monotonic() + chance.uniform(0.0, 1.0)
-            wait_until(lambda moment=moment: time.monotonic() >= moment, what="the moment")
+            pause(chance.uniform(0.0, 1.0))
             driver.kill_everything()
             driver.start()
         trial.finish()

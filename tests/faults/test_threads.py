@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from support.options import sink_options, source_options
+from support.driven import Run
+from support.options import sink_options
 from support.slices import encoded
 from support.waiting import wait_until
 
-from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import DeliveryError, FrameServerError, JournalError, StompError
 from spark_stomp.frame_batch import FrameBatch
@@ -21,7 +21,6 @@ from spark_stomp.frameserver.client import new_token
 from spark_stomp.options import parse_batch_options
 from spark_stomp.sink.sender import Sender
 from spark_stomp.source.reads import browse
-from spark_stomp.spark.readers import StompStreamReader
 
 pytestmark = pytest.mark.rule("7.1")
 
@@ -37,30 +36,19 @@ def threads(of: str) -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(of)]
 
 
-@pytest.mark.parametrize(
-    ("work", "error"),
-    [
-        ("receiver.deliveries.Deliveries.receive", DeliveryError),
-        ("source.journal_writer.JournalWriter.step", JournalError),
-    ],
-)
+RECEIVE = "spark_stomp.receiver.deliveries.Deliveries.receive"
+STEP = "spark_stomp.source.journal_writer.JournalWriter.step"
+
+
+@pytest.mark.parametrize(("work", "error"), [(RECEIVE, DeliveryError), (STEP, JournalError)])
 def test_a_thread_of_the_reader(
-    devbroker: DevBroker,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    work: str,
-    error: type[StompError],
+    devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, error: type[StompError]
 ) -> None:
-    options = source_options(devbroker.url, QUEUE, journal=tmp_path / "journal")
-    reader = StompStreamReader(options, Projection.of("body"))
-    monkeypatch.setattr(f"spark_stomp.{work}", fails)
+    monkeypatch.setattr(work, fails)
     devbroker.publish_many(QUEUE, [b"0"])
-    try:
-        with pytest.raises(error, match=UNEXPECTED):
-            for _ in range(1000):
-                reader.latestOffset(reader.initialOffset(), None)
-    finally:
-        reader.stop()
+    options = {"url": devbroker.url, "destination": QUEUE, "journal": str(tmp_path / "journal")}
+    with Run(options) as run, pytest.raises(error, match=UNEXPECTED):
+        run.batch()
 
 
 def test_the_pump_of_a_task_that_sends(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +62,7 @@ def test_the_pump_of_a_task_that_sends(devbroker: DevBroker, monkeypatch: pytest
 
 def test_the_receiver_of_a_batch_read(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     devbroker.publish_many(QUEUE, [b"0"])
-    monkeypatch.setattr("spark_stomp.receiver.deliveries.Deliveries.receive", fails)
+    monkeypatch.setattr(RECEIVE, fails)
     given = {"url": devbroker.url, "destination": QUEUE, "idleTimeout": "300ms"}
     with pytest.raises(DeliveryError, match=UNEXPECTED):
         list(browse(parse_batch_options(given)))

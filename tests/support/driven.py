@@ -29,6 +29,12 @@ MODES: dict[str, Callable[[Path], dict[str, str]]] = {
 """Mode -> its options, given the query's own folder."""
 
 
+def log_entry(root: Path, name: str, batch: int, content: Any) -> None:
+    """As Spark writes one of the offset or commit log of the checkpoint ``root``."""
+    (root / name).mkdir(parents=True, exist_ok=True)
+    (root / name / str(batch)).write_text("v1\n{}\n" + json.dumps(content))
+
+
 def publish(
     options: dict[str, str], destination: str, bodies: Iterable[bytes], *headers: tuple[str, str]
 ) -> int:

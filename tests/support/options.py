@@ -1,10 +1,11 @@
-"""Parsed options for tests below Spark."""
+"""Parsed options, and connections with them, for tests below Spark."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from spark_stomp.options import SinkOptions, SourceOptions, parse_sink_options, parse_source_options
+from spark_stomp.transport import Connection, open_connection
 
 
 def source_options(url: str, destination: str = "/queue/a", **options: Any) -> SourceOptions:
@@ -17,3 +18,8 @@ def source_options(url: str, destination: str = "/queue/a", **options: Any) -> S
 
 def sink_options(url: str, **options: Any) -> SinkOptions:
     return parse_sink_options({"url": url, **{key: str(value) for key, value in options.items()}})
+
+
+def connected(url: str, **options: Any) -> Connection:
+    """An open connection with these options."""
+    return open_connection(source_options(url, **options).connection)

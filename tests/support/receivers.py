@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from typing import Any
 
+from spark_stomp.errors import StompError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, Receiver, ReceiverSettings
+from support.options import source_options
+from support.tcp import stomp_server
+from support.waiting import wait_until
 
 
 class Frames:
@@ -65,6 +72,22 @@ class LoneReceiver(Receiver):
         if self.deliveries.log.commit(upto):
             self.wake()
 
+    def wait_received(self, count: int) -> None:
+        wait_until(lambda: self.status().received >= count, what=f"{count} frames")
+
+    def wait_subscribed(self) -> None:
+        wait_until(lambda: self.status().subscribed, what="the subscription")
+
+    def wait_paused(self) -> None:
+        wait_until(lambda: self.status().paused_since is not None, what="a pause")
+
+    def wait_failed(self) -> StompError:
+        """Wait until it has failed; returns why."""
+        wait_until(lambda: self.status().failure is not None, what="the failure")
+        failure = self.status().failure
+        assert failure is not None
+        return failure
+
 
 @contextmanager
 def running(options: SourceOptions) -> Iterator[LoneReceiver]:
@@ -75,3 +98,20 @@ def running(options: SourceOptions) -> Iterator[LoneReceiver]:
         yield receiver
     finally:
         receiver.stop(4)
+
+
+@contextmanager
+def receiving(
+    where: str | Callable[[socket.socket], None],
+    destination: str | Sequence[str] = "/queue/a",
+    **options: Any,
+) -> Iterator[LoneReceiver]:
+    """A receiver that runs, of the broker at this URL, or of one that a test scripts.
+
+    Several destinations have one connection.
+    """
+    if not isinstance(destination, str):
+        destination, options = json.dumps([*destination]), {"connections": 1, **options}
+    with ExitStack() as stack:
+        url = where if isinstance(where, str) else stack.enter_context(stomp_server(where))
+        yield stack.enter_context(running(source_options(url, destination, **options)))

@@ -68,7 +68,12 @@ def receipt_for(frame: bytes) -> bytes:
 
 
 class ScriptedBroker:
-    """Answers each connection with CONNECTED, and each receipt; ``asked`` answers other frames."""
+    """Answers each connection with CONNECTED, and each receipt; ``asked`` answers other frames.
+
+    What belongs together comes in one piece, or, if ``apart``, frame by frame with some time in between.
+    """
+
+    apart = False
 
     def __init__(self, server: bytes, asked: Callable[[int, bytes], bytes], version: bytes = b"1.2") -> None:
         self.connections = 0
@@ -88,7 +93,10 @@ class ScriptedBroker:
             *frames, data = data.split(b"\0")
             for frame in frames:
                 answer = self._answer(number, frame.lstrip(b"\n"))
-                connection.sendall(answer.removesuffix(CLOSE))
+                told = answer.removesuffix(CLOSE)
+                for part in re.findall(rb"[^\0]*\0", told) if self.apart else [told]:
+                    connection.sendall(part)
+                    pause(0.05 if self.apart else 0.0)
                 if answer.endswith(CLOSE):
                     return
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 # Environment variable without its SPARK_STOMP_SOAK_ -> what it is if nobody sets it. With these, everything
 # takes about two hours on two cores. What is generated is new in every run, so that runs add up.
@@ -42,3 +47,9 @@ def put(name: str, text: str, page: Path = README) -> None:
         file.seek(0)
         file.truncate()
         file.write(whole)
+
+
+def show(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also while other tests run: pytest-xdist passes on nothing else of a process."""
+    with capsys.disabled():
+        sys.stderr.write(f"\n{text}\n")

@@ -83,3 +83,10 @@ def tcp_server(serve: Callable[[socket.socket], None], *, together: bool = False
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
     thread.join(PATIENCE)
+
+
+@contextmanager
+def stomp_server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server on loopback that treats all connections at the same time with ``serve``; yields its URL."""
+    with tcp_server(serve, together=True) as port:
+        yield f"stomp://127.0.0.1:{port}"

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 
 import pytest
+from support.commands import Command, process
 from support.options import source_options
 from support.session import send, subscribe
 from support.waiting import PATIENCE
 
 from spark_stomp.commands.devbroker import moved
-from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker, QueueView
 from spark_stomp.errors import LoginRefused
 from spark_stomp.transport import open_connection
 
-PROGRAM = [sys.executable, "-m", "spark_stomp", "devbroker"]
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(sys.path),
-    "SPARK_STOMP_DEVBROKER_PASSWORD": "s3cret",
-}
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    given = {"SPARK_STOMP_DEVBROKER_PASSWORD": "s3cret"}
+    return process("devbroker", "--port", "0", *arguments, env=given, text=True, stderr=subprocess.STDOUT)
 
 
 @pytest.mark.parametrize(
@@ -37,85 +33,65 @@ ENVIRONMENT = {
     ],
 )
 def test_refused(
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], message: str, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SPARK_STOMP_DEVBROKER_PASSWORD", raising=False)
-    with pytest.raises(SystemExit) as left:
-        main(["devbroker", *arguments])
-    assert left.value.code == 2
-    err = capsys.readouterr().err
-    assert message in err and "s3cret" not in err
+    done = command("devbroker", *arguments)
+    assert done.code == 2 and message in done.err and "s3cret" not in done.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
     """It lets everybody in."""
-    with subprocess.Popen(
-        [*PROGRAM, "--port", "0"], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as process:
-        assert process.stdout is not None
-        first = process.stdout.readline()
+    with started() as broker:
+        assert broker.stdout is not None
+        first = broker.stdout.readline()
         with open_connection(source_options(first.split()[-1]).connection):
-            process.send_signal(number)
-            rest = process.stdout.read()
-        assert process.wait(PATIENCE) == 0
+            broker.send_signal(number)
+            rest = broker.stdout.read()
+        assert broker.wait(PATIENCE) == 0
     assert first.startswith("STOMP broker at stomp://127.0.0.1:")
     assert "development only" in rest
 
 
 def test_only_the_login_that_is_given_is_let_in() -> None:
-    with subprocess.Popen(
-        [*PROGRAM, "--port", "0", "--login", "ada"], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().split()[-1]
+    with started("--login", "ada") as broker:
+        assert broker.stdout is not None
+        url = broker.stdout.readline().split()[-1]
         for given in ({}, {"login": "ada", "password": "wrong"}, {"login": "bob", "password": "s3cret"}):
             with pytest.raises(LoginRefused):
                 open_connection(source_options(url, **given).connection)
         open_connection(source_options(url, login="ada", password="s3cret").connection).close()
-        process.terminate()
-        assert "s3cret" not in process.stdout.read()
+        broker.terminate()
+        assert "s3cret" not in broker.stdout.read()
 
 
-def test_a_port_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with DevBroker() as broker:
-        assert main(["devbroker", "--port", str(broker.port)]) == 1
-        told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert f"port {broker.port} of 127.0.0.1 is in use" in told and "--port 0" in told
-
-
-def test_an_address_of_another_machine_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["devbroker", "--host", "192.0.2.1", "--port", "0"]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("spark-stomp: cannot listen on port 0 of 192.0.2.1: ") and told.count("\n") == 1
+def test_an_address_that_is_taken_or_of_another_machine_is_one_line(
+    devbroker: DevBroker, command: Command
+) -> None:
+    done = command("devbroker", "--port", devbroker.port)
+    assert done.code == 1 and done.err.count("\n") == 1
+    assert f"port {devbroker.port} of 127.0.0.1 is in use" in done.err and "--port 0" in done.err
+    done = command("devbroker", "--host", "192.0.2.1", "--port", "0")
+    assert done.code == 1 and done.err.count("\n") == 1
+    assert done.err.startswith("spark-stomp: cannot listen on port 0 of 192.0.2.1: ")
 
 
 def test_verbose_says_who_comes_and_what_moves() -> None:
-    with subprocess.Popen(
-        [*PROGRAM, "--port", "0", "--verbose"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=ENVIRONMENT,
-    ) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().split()[-1]
+    with started("--verbose") as broker:
+        assert broker.stdout is not None
+        url = broker.stdout.readline().split()[-1]
         with open_connection(source_options(url, login="ada", password="s3cret").connection) as connection:
-            session = connection.session
-            subscribe(session, "0", "/queue/in", ack="client")
+            subscribe(connection.session, "0", "/queue/in", ack="client")
             for destination in ("/queue/a", "/queue/a", "/queue/b\x1b[2J"):
-                send(session, destination, b"x")
+                send(connection.session, destination, b"x")
             connection.disconnect(PATIENCE)
         told = ""
         while "/queue/a: depth" not in told:
-            told += process.stdout.readline()
-        process.terminate()
-        told += process.stdout.read()
-        assert process.wait(PATIENCE) == 0
+            told += broker.stdout.readline()
+        broker.terminate()
+        told += broker.stdout.read()
+        assert broker.wait(PATIENCE) == 0
     assert "a connection from 127.0.0.1:" in told and "login 'ada'" in told
     assert "subscribes to '/queue/in', ack:client" in told
     assert "/queue/a: depth 2 (0 un-acked), +2 enqueued" in told

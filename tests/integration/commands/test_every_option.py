@@ -6,76 +6,46 @@ import json
 from pathlib import Path
 
 import pytest
+from support.commands import Command
 from support.waiting import wait_until
 
-from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.options import OPTIONS
 
 QUEUE = "/queue/a"
+# fmt: off
 CONNECTION = {
-    *(
-        "url",
-        "login",
-        "password",
-        "passwordFile",
-        "virtualHost",
-        "acceptVersions",
-        "heartbeat",
-        "connectTimeout",
-    ),
-    *(
-        "broker",
-        "tlsServerName",
-        "connectHeaders",
-        "secretConnectHeaders",
-        "clientId",
-        "tlsCaFile",
-        "tlsCertFile",
-        "tlsKeyFile",
-    ),
-    *("tlsKeySecret", "tlsKeyPassword", "tlsVerify", "tlsMinVersion", "maxFrameBytes", "maxBodyBytes"),
-    *("maxHeaderLineBytes", "maxHeaders", "logLevel", "destination", "destinationType"),
+    "url", "login", "password", "passwordFile", "virtualHost", "acceptVersions", "heartbeat",
+    "connectTimeout", "broker", "tlsServerName", "connectHeaders", "secretConnectHeaders", "clientId",
+    "tlsCaFile", "tlsCertFile", "tlsKeyFile", "tlsKeySecret", "tlsKeyPassword", "tlsVerify", "tlsMinVersion",
+    "maxFrameBytes", "maxBodyBytes", "maxHeaderLineBytes", "maxHeaders", "logLevel", "destination",
+    "destinationType",
 }
 # By the connection, the sender, the encoder or the batch read, which know nothing of the command.
 USED = {
     "sink": {
-        *("sendHeaders", "receiptWindow", "receiptWindowBytes", "receiptTimeout", "blockedTimeout"),
-        *(
-            "reconnectTimeout",
-            "reconnectDelay",
-            "reconnectDelayMax",
-            "persistent",
-            "priority",
-            "ttl",
-            "messageType",
-        ),
-        *("onError", "deadLetterDestination"),
+        "sendHeaders", "receiptWindow", "receiptWindowBytes", "receiptTimeout", "blockedTimeout",
+        "reconnectTimeout", "reconnectDelay", "reconnectDelayMax", "persistent", "priority", "ttl",
+        "messageType", "onError", "deadLetterDestination",
     },
     "batch": {
-        *("selector", "subscribeHeaders", "idleTimeout", "maxDrainTime", "allowLoss", "onMalformed"),
-        *("startingOffsets", "endingOffsets", "failOnDataLoss", "maxBufferedBytes"),
+        "selector", "subscribeHeaders", "idleTimeout", "maxDrainTime", "allowLoss", "onMalformed",
+        "startingOffsets", "endingOffsets", "failOnDataLoss", "maxBufferedBytes",
     },
 }
 REFUSED = {
     "sink": {
-        "headerColumns": "x",
-        "dedupKey": "body",
-        "dedupHeader": "x",
-        "checkpointLocation": "/c",
-        "queryName": "q",
-        "statusFile": "/s",
+        "headerColumns": "x", "dedupKey": "body", "dedupHeader": "x", "checkpointLocation": "/c",
+        "queryName": "q", "statusFile": "/s",
     },
     "batch": {"maxMessages": "5", "bodyDecodeErrors": "null", "idHeader": "x"},
 }
-COMMANDS = {"sink": "send", "batch": "peek"}
 # What `tail` says by other means.
 OF_TAIL = {
-    "startingOffsets": "earliest",
-    "endingOffsets": "latest",
-    "maxDrainTime": "1s",
-    "allowLoss": "true",
+    "startingOffsets": "earliest", "endingOffsets": "latest", "maxDrainTime": "1s", "allowLoss": "true",
 }
+# fmt: on
+COMMANDS = {"sink": "send", "batch": "peek"}
 
 
 @pytest.mark.parametrize("scope", COMMANDS)
@@ -85,63 +55,54 @@ def test_each_is_named_here(scope: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "key", "value"),
+    ("name", "key", "value"),
     [(COMMANDS[scope], *pair) for scope, keys in REFUSED.items() for pair in keys.items()]
     + [("tail", *pair) for pair in (REFUSED["batch"] | OF_TAIL).items()],
 )
 def test_one_that_has_no_use_is_refused(
-    devbroker: DevBroker, command: str, key: str, value: str, capsys: pytest.CaptureFixture[str]
+    devbroker: DevBroker, name: str, key: str, value: str, command: Command
 ) -> None:
-    with pytest.raises(SystemExit) as left:
-        main([command, devbroker.url, QUEUE, "-o", f"{key.upper()}={value}"])
-    err = capsys.readouterr().err
-    assert left.value.code == 2
-    assert f"-o {key} has no effect here: " in err and err.count("\n") == 1
+    done = command(name, devbroker.url, QUEUE, "-o", f"{key.upper()}={value}")
+    assert done.code == 2
+    assert f"-o {key} has no effect here: " in done.err and done.err.count("\n") == 1
     assert devbroker.connects == 0
 
 
-def test_the_same_in_two_ways_is_refused(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_in_two_ways_is_refused(devbroker: DevBroker, command: Command) -> None:
     """One of the two would be ignored."""
-    with pytest.raises(SystemExit) as left:
-        main(["send", devbroker.url, QUEUE, "--header=a=b", "-o", 'sendHeaders={"c": "d"}'])
-    assert left.value.code == 2 and "--header" in capsys.readouterr().err
+    done = command("send", devbroker.url, QUEUE, "--header=a=b", "-o", 'sendHeaders={"c": "d"}')
+    assert done.code == 2 and "--header" in done.err
 
 
 def test_lines_that_cannot_be_sent_are_counted(
-    devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    devbroker: DevBroker, tmp_path: Path, command: Command
 ) -> None:
     (tmp_path / "a").write_bytes(b"fine\n" + b"x" * 3_000_000 + b"\nfine\n")
-    send = ["send", devbroker.url, QUEUE, str(tmp_path / "a"), "-o", "maxBodyBytes=2m"]
-    assert main([*send, "-o", "onError=drop"]) == 0
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told == f"2 messages to {QUEUE}, confirmed by the broker; 1 left out that cannot be sent"
+    options = ["-o", "maxBodyBytes=2m", "-o", "onError=drop"]
+    done = command("send", devbroker.url, QUEUE, tmp_path / "a", *options)
+    told = f"2 messages to {QUEUE}, confirmed by the broker; 1 left out that cannot be sent"
+    assert (done.code, done.err.splitlines()[-1]) == (0, told)
 
 
-def test_headers_that_the_option_gives(
-    devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_headers_that_the_option_gives(devbroker: DevBroker, tmp_path: Path, command: Command) -> None:
     (tmp_path / "a").write_text("x")
-    assert main(["send", devbroker.url, QUEUE, str(tmp_path / "a"), "-o", 'sendHeaders={"a": "b"}']) == 0
-    capsys.readouterr()
-    assert main(["peek", devbroker.url, QUEUE, "--json", "-n", "1"]) == 0
-    assert json.loads(capsys.readouterr().out)["headers"]["a"] == "b"
+    assert command("send", devbroker.url, QUEUE, tmp_path / "a", "-o", 'sendHeaders={"a": "b"}').code == 0
+    assert json.loads(command("peek", devbroker.url, QUEUE, "--json", "-n", "1").out)["headers"]["a"] == "b"
 
 
 @pytest.mark.parametrize(("level", "shown"), [("debug", True), ("error", False)])
-def test_the_log_level(
-    devbroker: DevBroker, level: str, shown: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_log_level(devbroker: DevBroker, level: str, shown: bool, command: Command) -> None:
     """A read that takes the messages warns of it."""
     devbroker.publish_many(QUEUE, [b"m"])
-    peek = ["peek", devbroker.url, QUEUE, "--yes", "-o", "broker=generic", "-o", "idleTimeout=100ms"]
-    assert main([*peek, "-o", f"logLevel={level}"]) == 0
-    assert ("gives all back" in capsys.readouterr().err) is shown
+    options = ["-o", "broker=generic", "-o", "idleTimeout=100ms", "-o", f"logLevel={level}"]
+    done = command("peek", devbroker.url, QUEUE, "--yes", *options)
+    assert (done.code, "gives all back" in done.err) == (0, shown)
     wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
 
 
-def test_malformed_messages_may_be_an_error(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_malformed_messages_may_be_an_error(devbroker: DevBroker, command: Command) -> None:
     devbroker.publish(QUEUE, b"bad", raw=b"x:a\0b\n")
-    assert main(["peek", devbroker.url, QUEUE]) == 0
-    assert "malformed" in capsys.readouterr().out
-    assert main(["peek", devbroker.url, QUEUE, "-o", "onMalformed=fail"]) == 1
-    assert "[STOMP_" in capsys.readouterr().err
+    done = command("peek", devbroker.url, QUEUE)
+    assert done.code == 0 and "malformed" in done.out
+    done = command("peek", devbroker.url, QUEUE, "-o", "onMalformed=fail")
+    assert done.code == 1 and "[STOMP_" in done.err

@@ -6,6 +6,7 @@ import json
 from contextvars import Context
 
 import pytest
+from support.commands import Command, Done
 from support.waiting import wait_until
 
 from spark_stomp.commands.main import main
@@ -15,16 +16,21 @@ QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(25)]
 
 
-def test_the_first_messages_and_nothing_consumed(
-    devbroker: DevBroker, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def peek(devbroker: DevBroker, command: Command) -> Command:
+    def run(*arguments: str, destination: str = QUEUE) -> Done:
+        return command("peek", devbroker.url, destination, *arguments)
+
+    return run
+
+
+def test_the_first_messages_and_nothing_consumed(devbroker: DevBroker, peek: Command) -> None:
     devbroker.publish_many(QUEUE, BODIES, [("content-type", "text/plain")])
-    assert main(["peek", devbroker.url, QUEUE]) == 0
-    out, err = capsys.readouterr()
+    code, out, err = peek()
+    assert code == 0
     assert out.startswith("#1 /queue/a  2 bytes, 20") and "\n  content-type: text/plain\n" in out
-    assert [line for line in out.splitlines() if line.startswith("m")] == [
-        body.decode() for body in BODIES[:10]
-    ]
+    shown = [line.encode() for line in out.splitlines() if line.startswith("m")]
+    assert shown == BODIES[:10]
     assert "after -n 10: there may be more" in err
     view = devbroker.queue(QUEUE)
     assert (view.depth, view.delivered) == (25, 0)
@@ -38,81 +44,63 @@ def test_bodies_alone_are_what_send_takes(
     assert capfdbinary.readouterr().out == b"one\n\xff\x1b[2J\n\n"
 
 
-def test_json(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
-    devbroker.publish(QUEUE, "Zoë\n".encode(), [("a", "1"), ("a", "2")])
+def test_json(devbroker: DevBroker, peek: Command) -> None:
+    """What is in it drives no terminal."""
+    bodies = ["Zoë\n", "\x9b2J \u202e \x7f Zoë \U000e0001"]
+    for body in bodies:
+        devbroker.publish(QUEUE, body.encode(), [("a", "1"), ("a", "2")])
     devbroker.publish(QUEUE, b"\xff")
     devbroker.publish(QUEUE, b"bad", raw=b"x:a\0b\n")
-    assert main(["peek", devbroker.url, QUEUE, "--json"]) == 0
-    first, second, third = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert (first["destination"], first["body"], first["headers"]["a"]) == (QUEUE, "Zoë\n", "1")
-    assert second["body_base64"] == "/w=="
-    assert "a NUL" in third["malformed"]
+    lines = peek("--json").out.splitlines()
+    assert all(line.isprintable() and line.isascii() for line in lines)
+    *texts, binary, malformed = map(json.loads, lines)
+    assert [one["body"] for one in texts] == bodies
+    assert (texts[0]["destination"], texts[0]["headers"]["a"]) == (QUEUE, "1")
+    assert binary["body_base64"] == "/w=="
+    assert "a NUL" in malformed["malformed"]
 
 
-def test_no_message_drives_the_terminal(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_message_drives_the_terminal(devbroker: DevBroker, peek: Command) -> None:
     devbroker.publish(QUEUE, b"\x1b[2J\nforged", [("colour", "\x1b]0;title\x07")])
     devbroker.publish(QUEUE, b"x" * 1000)
     devbroker.publish(QUEUE, b"bad\x1b", raw=b"x:\x1b\0b\n")
-    assert main(["peek", devbroker.url, QUEUE]) == 0
-    out = capsys.readouterr().out
+    out = peek().out
     assert "\\x1b[2J\\nforged" in out and "colour: \\x1b]0;title\\x07" in out
     assert "x" * 500 + "..." in out and "x" * 501 not in out
     assert "malformed: " in out and "\x1b" not in out
 
 
-def test_nor_does_its_json(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
-    body = "\x9b2J \u202e \x7f Zoë \U000e0001"
-    devbroker.publish(QUEUE, body.encode())
-    assert main(["peek", devbroker.url, QUEUE, "--json"]) == 0
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.isprintable() and line.isascii()
-    assert json.loads(line)["body"] == body
+def test_a_broker_that_cannot_browse(devbroker: DevBroker, peek: Command) -> None:
+    """It is asked for nothing without --yes, and gets everything back."""
+    devbroker.publish_many(QUEUE, BODIES)
+    for broker, words in (("generic", "counts as a delivery"), ("artemis", "if this command is killed")):
+        done = peek("-o", f"broker={broker}")
+        assert done.code == 2
+        assert words in done.err and "--yes" in done.err and done.err.count("\n") == 1
+    assert devbroker.queue(QUEUE).delivered == 0
+    done = peek("-o", "broker=generic", "-o", "idleTimeout=300ms", "--yes", "-n", "30")
+    assert done.code == 0 and "#25 " in done.out
+    wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
+    assert devbroker.bodies(QUEUE) == BODIES
 
 
-class TestABrokerThatCannotBrowse:
-    def test_is_asked_for_nothing_without_yes(
-        self, devbroker: DevBroker, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        devbroker.publish_many(QUEUE, BODIES)
-        for broker, words in (("generic", "counts as a delivery"), ("artemis", "if this command is killed")):
-            with pytest.raises(SystemExit) as left:
-                main(["peek", devbroker.url, QUEUE, "-o", f"broker={broker}"])
-            assert left.value.code == 2
-            err = capsys.readouterr().err
-            assert words in err and "--yes" in err and err.count("\n") == 1
-        assert devbroker.queue(QUEUE).delivered == 0
-
-    def test_gets_everything_back(self, devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
-        devbroker.publish_many(QUEUE, BODIES)
-        arguments = ["peek", devbroker.url, QUEUE, "-o", "broker=generic", "-o", "idleTimeout=300ms"]
-        assert main([*arguments, "--yes", "-n", "30"]) == 0
-        assert "#25 " in capsys.readouterr().out
-        wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
-        assert devbroker.bodies(QUEUE) == BODIES
-
-
-def test_what_the_user_did_not_say_is_not_named(
-    devbroker: DevBroker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_user_did_not_say_is_not_named(devbroker: DevBroker, peek: Command) -> None:
     """An empty queue, one with as many messages as were asked for, and a topic."""
     devbroker.publish_many(QUEUE, BODIES)
-    assert main(["peek", devbroker.url, "/queue/none", "--bodies"]) == 0
     told = "/queue/none has no messages, or they are un-acked at other consumers, or it is not there\n"
-    assert capsys.readouterr() == ("", told)
+    assert peek("--bodies", destination="/queue/none") == (0, "", told)
     # Without what other tests of this process have noted for log lines.
-    assert Context().run(main, ["peek", devbroker.url, QUEUE]) == 0
+    done = Context().run(peek)
     cut = f"spark-stomp: the batch read of {QUEUE} was cut off after -n 10: there may be more\n"
-    assert capsys.readouterr().err == cut
-    assert main(["peek", devbroker.url, QUEUE, "-n", "26"]) == 0
-    assert capsys.readouterr().err == ""
-    with pytest.raises(SystemExit):
-        main(["peek", devbroker.url, "/topic/a"])
-    assert "/topic/a is a topic, which keeps no messages; spark-stomp tail -f" in capsys.readouterr().err
+    assert (done.code, done.err) == (0, cut)
+    done = peek("-n", "26")
+    assert (done.code, done.err) == (0, "")
+    told = "/topic/a is a topic, which keeps no messages; spark-stomp tail -f"
+    assert told in peek(destination="/topic/a").err
 
 
-def test_a_broker_that_shows_only_so_many(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broker_that_shows_only_so_many(devbroker: DevBroker, peek: Command) -> None:
     devbroker.publish_many(QUEUE, [b"m"] * 400)
-    arguments = ["peek", devbroker.url, QUEUE, "-o", "broker=activemq", "--bodies"]
-    assert main([*arguments, "-n", "1000"]) == 1
-    assert "or set -n 400 to accept that many" in capsys.readouterr().err
-    assert main([*arguments, "-n", "400"]) == 0
+    done = peek("-o", "broker=activemq", "--bodies", "-n", "1000")
+    assert done.code == 1 and "or set -n 400 to accept that many" in done.err
+    assert peek("-o", "broker=activemq", "--bodies", "-n", "400").code == 0

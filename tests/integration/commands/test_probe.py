@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from support.certificates import Authority
+from support.commands import Command
 from support.fronts import tls_front
 from support.scripted import RabbitMQ
-from support.tcp import tcp_server, unused_port
+from support.tcp import stomp_server, unused_port
 
 from spark_stomp.brokers import DIALECTS
-from spark_stomp.commands.main import main
 from spark_stomp.commands.probe import _treatment
 from spark_stomp.devbroker import DevBroker
 
@@ -22,11 +22,10 @@ def facts(out: str) -> dict[str, str]:
     return dict(re.findall(r"^  (\S.*?)  +(.*(?:\n {10}.*)*)", out, re.MULTILINE))
 
 
-def test_who_the_broker_is(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", devbroker.url]) == 0
-    out, err = capsys.readouterr()
+def test_who_the_broker_is(devbroker: DevBroker, command: Command) -> None:
+    code, out, err = command("probe", devbroker.url)
     told = facts(out)
-    assert out.startswith(devbroker.url + "\n") and err == ""
+    assert out.startswith(devbroker.url + "\n") and (code, err) == (0, "")
     assert told["broker"].startswith("spark-stomp-devbroker/")
     assert (told["dialect"], told["STOMP"], told["login"]) == ("devbroker", "1.2", "none was given")
     assert told["TLS"] == "none: anyone on the network can read all messages"
@@ -35,25 +34,23 @@ def test_who_the_broker_is(devbroker: DevBroker, capsys: pytest.CaptureFixture[s
     assert (devbroker.disconnects, devbroker.queues()) == (1, {})
 
 
-def test_heartbeats(capsys: pytest.CaptureFixture[str]) -> None:
+def test_heartbeats(command: Command) -> None:
     with DevBroker(heartbeat=(2_500, 5_000)) as broker:
-        assert main(["probe", broker.url, "-o", "heartbeat=1s,1s"]) == 0
-    assert facts(capsys.readouterr().out)["heart-beats"] == "ours every 5 s, the broker's every 2.5 s"
+        done = command("probe", broker.url, "-o", "heartbeat=1s,1s")
+    assert (done.code, facts(done.out)["heart-beats"]) == (0, "ours every 5 s, the broker's every 2.5 s")
 
 
-def test_a_wrong_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.setenv("SPARK_STOMP_PASSWORD", "wr0ng")
-    (tmp_path / "right").write_text("r1ght\n")
+    (right := tmp_path / "right").write_text("r1ght\n")
     with DevBroker(users={"ada": "r1ght"}) as broker:
-        assert main(["probe", broker.url, "--login", "ada"]) == 5
-        assert "[STOMP_LOGIN_REFUSED]" in capsys.readouterr().out
-        assert main(["probe", broker.url, "--login", "ada", "--quiet"]) == 5
-        out, err = capsys.readouterr()
-        assert out == "" and "[STOMP_LOGIN_REFUSED]" in err and "wr0ng" not in err
-        assert main(["probe", broker.url, "--login", "ada", "--password-file", str(tmp_path / "right")]) == 0
-        assert facts(capsys.readouterr().out)["login"] == "accepted as ada"
+        probe = ("probe", broker.url, "--login", "ada")
+        done = command(*probe)
+        assert done.code == 5 and "[STOMP_LOGIN_REFUSED]" in done.out
+        code, out, err = command(*probe, "--quiet")
+        assert (code, out) == (5, "") and "[STOMP_LOGIN_REFUSED]" in err and "wr0ng" not in err
+        done = command(*probe, "--password-file", right)
+        assert (done.code, facts(done.out)["login"]) == (0, "accepted as ada")
 
 
 @pytest.mark.parametrize(
@@ -65,56 +62,45 @@ def test_a_wrong_password(
         ("/queue/a", "ACCESS_REFUSED - access to queue 'a' refused", "not known: the login may not ask"),
     ],
 )
-def test_whether_rabbitmq_has_the_queue(
-    capsys: pytest.CaptureFixture[str], destination: str, silent: str, words: str
-) -> None:
-    with tcp_server(RabbitMQ("other", silent=silent).broker.serve, together=True) as port:
-        assert main(["probe", f"stomp://127.0.0.1:{port}", destination]) == 0
-    (told,) = re.findall(r"^    queue  +(.*)$", capsys.readouterr().out, re.MULTILINE)
-    assert told.startswith(words)
+def test_whether_rabbitmq_has_the_queue(command: Command, destination: str, silent: str, words: str) -> None:
+    with stomp_server(RabbitMQ("other", silent=silent).broker.serve) as url:
+        code, out, _ = command("probe", url, destination)
+    (told,) = re.findall(r"^    queue  +(.*)$", out, re.MULTILINE)
+    assert code == 0 and told.startswith(words)
     assert ("declare" in told) == ("declare" in words)
 
 
-def test_tls(devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tls(devbroker: DevBroker, tmp_path: Path, command: Command) -> None:
     authority = Authority(tmp_path, "ca")
     with tls_front(devbroker.port, authority.issue().server_context()) as port:
-        url = f"stomp+ssl://127.0.0.1:{port}"
-        assert main(["probe", url]) == 4
-        assert "set tlsCaFile" in capsys.readouterr().out
-        assert main(["probe", url, "-o", f"tlsCaFile={authority.ca_file}"]) == 0
-        assert "TLSv1.3, TLS_" in (tls := facts(capsys.readouterr().out)["TLS"])
+        probe = ("probe", f"stomp+ssl://127.0.0.1:{port}")
+        done = command(*probe)
+        assert done.code == 4 and "set tlsCaFile" in done.out
+        done = command(*probe, "-o", f"tlsCaFile={authority.ca_file}")
+        tls = facts(done.out)["TLS"]
+        assert done.code == 0 and "TLSv1.3, TLS_" in tls
         assert "; certificate valid until 20" in tls and " days)" in tls
-        assert main(["probe", url, "-o", "tlsVerify=false"]) == 0
-        assert "the certificate was not checked" in facts(capsys.readouterr().out)["TLS"]
+        done = command(*probe, "-o", "tlsVerify=false")
+        assert done.code == 0 and "the certificate was not checked" in facts(done.out)["TLS"]
 
 
-def test_every_address_is_tried(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_address_is_tried(devbroker: DevBroker, command: Command) -> None:
     gone = f"stomp://127.0.0.1:{unused_port()}"
-    assert main(["probe", f"{gone},{devbroker.url}"]) == 3
-    out = capsys.readouterr().out
-    assert (
-        out.index(gone)
-        < out.index("[STOMP_CONNECT_FAILED]")
-        < out.index(devbroker.url)
-        < out.index("broker ")
-    )
+    code, out, _ = command("probe", f"{gone},{devbroker.url}")
+    places = [out.index(part) for part in (gone, "[STOMP_CONNECT_FAILED]", devbroker.url, "broker ")]
+    assert code == 3 and places == sorted(places)
 
 
-class TestADestination:
-    def test_says_what_would_be_asked_for(
-        self, devbroker: DevBroker, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert main(["probe", devbroker.url, "/queue/a", "-o", "prefetch=7"]) == 0
-        out = capsys.readouterr().out
-        assert re.search(r"/queue/a +queue, id [\w-]{6}$", out, re.MULTILINE)
-        assert '{"prefetch-count": "7"}' in out
-        assert devbroker.queues() == {}
-
-    def test_that_would_be_refused(self, devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["probe", devbroker.url, "/topic/a"]) == 1
-        assert "[STOMP_UNSUPPORTED] /topic/a is a topic" in capsys.readouterr().out
-        assert main(["probe", devbroker.url, "/topic/a", "-o", "durableName=etl"]) == 0
-        assert '"durable-subscription-name": "etl@/topic/a"' in capsys.readouterr().out
+def test_a_destination(devbroker: DevBroker, command: Command) -> None:
+    """What would be asked for, or refused."""
+    code, out, _ = command("probe", devbroker.url, "/queue/a", "-o", "prefetch=7")
+    assert code == 0 and re.search(r"/queue/a +queue, id [\w-]{6}$", out, re.MULTILINE)
+    assert '{"prefetch-count": "7"}' in out
+    assert devbroker.queues() == {}
+    done = command("probe", devbroker.url, "/topic/a")
+    assert done.code == 1 and "[STOMP_UNSUPPORTED] /topic/a is a topic" in done.out
+    done = command("probe", devbroker.url, "/topic/a", "-o", "durableName=etl")
+    assert done.code == 0 and '"durable-subscription-name": "etl@/topic/a"' in done.out
 
 
 @pytest.mark.parametrize("dialect", DIALECTS[:-1], ids=lambda dialect: dialect.name)

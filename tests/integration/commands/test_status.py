@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import ENVIRONMENT, PROGRAM, Command
 from support.driven import Run
 from support.waiting import PATIENCE
 
-from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 
 QUEUE = "/queue/a"
-PROGRAM = [sys.executable, "-m", "spark_stomp"]
 
 
 @pytest.fixture
@@ -34,25 +33,21 @@ def ended(devbroker: DevBroker, tmp_path: Path) -> Path:
     return path
 
 
-def test_one_look(ended: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status", str(ended)]) == 0
-    out, err = capsys.readouterr()
-    assert "/queue/a  ended" in out and "rows 3" in out and err == ""
-
-
-def test_a_query_that_failed(ended: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ended.write_text(json.dumps(json.loads(ended.read_text()) | {"failure": "[STOMP_ERROR] no"}))
-    assert main(["status", str(ended), "--once"]) == 1
-    assert "[STOMP_ERROR] no" in capsys.readouterr().out
-    assert main(["status", str(ended), "--quiet"]) == 1
-    assert capsys.readouterr() == ("", "")
-
-
-def test_the_folder_of_a_checkpoint_will_do(ended: Path, tmp_path: Path) -> None:
+def test_one_look(ended: Path, tmp_path: Path, command: Command) -> None:
+    """The folder of a checkpoint will do."""
+    code, out, err = command("status", ended)
+    assert "/queue/a  ended" in out and "rows 3" in out and (code, err) == (0, "")
     (tmp_path / "checkpoint" / "spark_stomp").mkdir(parents=True)
     ended.rename(tmp_path / "checkpoint" / "spark_stomp" / "status.json")
-    assert main(["status", f"{tmp_path}/checkpoint/"]) == 0
-    assert main(["status", f"file://{tmp_path}/checkpoint"]) == 0
+    assert command("status", f"{tmp_path}/checkpoint/").code == 0
+    assert command("status", f"file://{tmp_path}/checkpoint").code == 0
+
+
+def test_a_query_that_failed(ended: Path, command: Command) -> None:
+    ended.write_text(json.dumps(json.loads(ended.read_text()) | {"failure": "[STOMP_ERROR] no"}))
+    done = command("status", ended, "--once")
+    assert done.code == 1 and "[STOMP_ERROR] no" in done.out
+    assert command("status", ended, "--quiet") == (1, "", "")
 
 
 def test_a_screen_until_ctrl_c(devbroker: DevBroker, tmp_path: Path) -> None:
@@ -86,21 +81,12 @@ class _Screen:
 
     def __enter__(self) -> _Screen:
         self._leader, follower = pty.openpty()
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "TERM": "xterm",
-            "NO_COLOR": "1",
-            "COLUMNS": "200",
-        }
+        terminal = {"TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "200"}
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), follower)
+        command = [sys.executable, "-c", _IN_TERMINAL, *self._command]
         # Its own session, in which a key that is pressed becomes a signal.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _IN_TERMINAL, *self._command],
-            stdin=follower,
-            stdout=follower,
-            stderr=follower,
-            start_new_session=True,
-            env=environment,
+            command, start_new_session=True, env={**ENVIRONMENT, **terminal}, **streams
         )
         os.close(follower)
         return self

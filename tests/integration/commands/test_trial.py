@@ -5,60 +5,63 @@ from __future__ import annotations
 import os
 import re
 import signal
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
+from support.commands import Command, Done
 
 from spark_stomp.commands import trial
-from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker, core, server
 from spark_stomp.devbroker.queues import Subscription
 
 QUEUE = "/queue/probe"
 
 
-class Cumulative(core.Broker):
-    """An ACK takes all earlier messages, too."""
+def subscribing(**changed: object) -> type[core.Broker]:
+    """A broker that takes every SUBSCRIBE for one with these arguments."""
 
-    def subscribe(self, *args: Any, **named: Any) -> None:
-        super().subscribe(*args, **(named | {"ack": "client"}))
+    class Changing(core.Broker):
+        def subscribe(self, *args: Any, **named: Any) -> None:
+            super().subscribe(*args, **(named | changed))
 
-
-class Flooding(core.Broker):
-    """Delivers without limit."""
-
-    def subscribe(self, *args: Any, **named: Any) -> None:
-        super().subscribe(*args, **(named | {"window": None}))
+    return Changing
 
 
-class Forgetting(core.Broker):
-    """Deletes the un-acked messages of a connection that ends."""
+class Leaving(core.Broker):
+    """Does something with the messages that a connection leaves un-acked."""
 
     def leave(self, member: core.Member) -> None:
         for subscription in member.subscriptions.values():
             for handle in [*subscription.unacked]:
-                self.acknowledge(subscription, handle)
+                self.left(subscription, handle)
         super().leave(member)
 
+    def left(self, subscription: Subscription, handle: str) -> None:
+        raise NotImplementedError
 
-class Renaming(core.Broker):
+
+class Forgetting(Leaving):
+    """Deletes them."""
+
+    def left(self, subscription: Subscription, handle: str) -> None:
+        self.acknowledge(subscription, handle)
+
+
+class Renaming(Leaving):
     """Gives a message another id at each delivery."""
 
-    def leave(self, member: core.Member) -> None:
-        for subscription in member.subscriptions.values():
-            for message in subscription.unacked.values():
-                message.message_id += "x"
-        super().leave(member)
+    def left(self, subscription: Subscription, handle: str) -> None:
+        subscription.unacked[handle].message_id += "x"
 
 
 class Stripping(Renaming):
     """And drops the producer's headers at the second one."""
 
-    def leave(self, member: core.Member) -> None:
-        for subscription in member.subscriptions.values():
-            for message in subscription.unacked.values():
-                message.head = message.head.replace(trial.OWN_ID.encode(), b"x%d" % message.deliveries)
-        super().leave(member)
+    def left(self, subscription: Subscription, handle: str) -> None:
+        super().left(subscription, handle)
+        message = subscription.unacked[handle]
+        message.head = message.head.replace(trial.OWN_ID.encode(), b"x%d" % message.deliveries)
 
 
 class Deaf(core.Broker):
@@ -92,18 +95,18 @@ class Moody(core.Broker):
     def subscribe(self, *args: Any, **named: Any) -> None:
         self.subscribed += 1
         if self.subscribed == 2:
-            raise core.Refused("not now")
+            self.second()
         super().subscribe(*args, **named)
+
+    def second(self) -> None:
+        raise core.Refused("not now")
 
 
 class Interrupting(Moody):
     """Presses Ctrl-C in its place."""
 
-    def subscribe(self, *args: Any, **named: Any) -> None:
-        if self.subscribed == 1:
-            self.subscribed += 1
-            os.kill(os.getpid(), signal.SIGINT)
-        super().subscribe(*args, **named)
+    def second(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 class Endless(core.Broker):
@@ -114,13 +117,6 @@ class Endless(core.Broker):
             super().publish(*args, **named)
 
 
-class Brief(core.Broker):
-    """Delivers one message at a time."""
-
-    def subscribe(self, *args: Any, **named: Any) -> None:
-        super().subscribe(*args, **(named | {"window": 1}))
-
-
 class Dropping(core.Broker):
     """Drops messages to which nobody subscribes, confirmed or not."""
 
@@ -129,85 +125,70 @@ class Dropping(core.Broker):
             super().publish(destination, *args, **named)
 
 
+class Fault(NamedTuple):
+    """A broker: what it withholds, the checks that show it, and what reading and writing lack."""
+
+    shown: dict[str, str]
+    reading: str = ""
+    writing: str = ""
+    kind: type[core.Broker] = core.Broker
+    withheld: str = ""
+
+
 UNSEEN = "not seen: too little was delivered, or redelivered"
 NONE = "no: none came within 0.5 s"
-# A broker: what it withholds, the checks that show it, and what reading and writing lack.
-FAULTS: list[tuple[type[core.Broker], str, dict[str, str], str, str]] = [
-    (core.Broker, "", {}, "", ""),
-    (core.Broker, "SUBSCRIBE", {"receipt of SUBSCRIBE": NONE}, "receipt of SUBSCRIBE", ""),
-    (core.Broker, "SEND", {"receipt of SEND": NONE}, "", "receipt of SEND"),
-    (
-        core.Broker,
-        "ACK",
-        {"receipt of ACK": NONE},
-        "receipt of ACK",
-        "",
+SUBSCRIBED, SENT, ACKED = (f"receipt of {command}" for command in ("SUBSCRIBE", "SEND", "ACK"))
+KEPT, SINGLE, REDELIVERED = (
+    "kept while nobody subscribes",
+    "ACK of a single message",
+    "redelivered after a cut",
+)
+IDS = "ids that survive"
+FAULTS = {
+    "none": Fault({}),
+    "no receipt of SUBSCRIBE": Fault({SUBSCRIBED: NONE}, SUBSCRIBED, withheld="SUBSCRIBE"),
+    "no receipt of SEND": Fault({SENT: NONE}, "", SENT, withheld="SEND"),
+    "no receipt of ACK": Fault({ACKED: NONE}, ACKED, withheld="ACK"),
+    "an ACK takes all earlier messages, too": Fault(
+        {SINGLE: "no: the message before it was ACKed too"}, SINGLE, "", subscribing(ack="client")
     ),
-    (
-        Cumulative,
-        "",
-        {"ACK of a single message": "no: the message before it was ACKed too"},
-        "ACK of a single message",
-        "",
-    ),
-    (
-        Flooding,
-        "",
+    "delivers without limit": Fault(
         {
             "prefetch": "no: 8 of 8 came; asked for 3 by prefetch-count",
-            "redelivered after a cut": "yes: 6 of 6 un-acked messages",
+            REDELIVERED: "yes: 6 of 6 un-acked messages",
         },
-        "",
-        "",
+        kind=subscribing(window=None),
     ),
-    (
+    "forgets": Fault(
+        {
+            KEPT: "not seen: 7 of 8 messages",
+            REDELIVERED: "no: 0 of 1 un-acked message",
+            SINGLE: UNSEEN,
+            IDS: UNSEEN,
+        },
+        f"{KEPT}, {REDELIVERED}, {SINGLE}",
+        KEPT,
         Forgetting,
-        "",
-        {
-            "kept while nobody subscribes": "not seen: 7 of 8 messages",
-            "redelivered after a cut": "no: 0 of 1 un-acked message",
-            "ACK of a single message": UNSEEN,
-            "ids that survive": UNSEEN,
-        },
-        "kept while nobody subscribes, redelivered after a cut, ACK of a single message",
-        "kept while nobody subscribes",
     ),
-    (
-        Dropping,
+    "drops": Fault({KEPT: "no: 0 of 8 messages"}, KEPT, KEPT, Dropping),
+    "renames": Fault({IDS: "yes: if idHeader names an id that producers set"}, kind=Renaming),
+    "strips": Fault({IDS: "no: a redelivered message gives a second row"}, kind=Stripping),
+    "deaf": Fault({SINGLE: "no: its message was redelivered"}, SINGLE, "", Deaf),
+    "delivers one message at a time": Fault(
+        {SINGLE: UNSEEN, IDS: UNSEEN, "prefetch": "yes: 1 of 8 came; asked for 3 by prefetch-count"},
+        SINGLE,
         "",
-        {"kept while nobody subscribes": "no: 0 of 8 messages"},
-        "kept while nobody subscribes",
-        "kept while nobody subscribes",
+        subscribing(window=1),
     ),
-    (Renaming, "", {"ids that survive": "yes: if idHeader names an id that producers set"}, "", ""),
-    (Stripping, "", {"ids that survive": "no: a redelivered message gives a second row"}, "", ""),
-    (
-        Deaf,
-        "",
-        {"ACK of a single message": "no: its message was redelivered"},
-        "ACK of a single message",
-        "",
-    ),
-    (
-        Brief,
-        "",
-        {
-            "ACK of a single message": UNSEEN,
-            "ids that survive": UNSEEN,
-            "prefetch": "yes: 1 of 8 came; asked for 3 by prefetch-count",
-        },
-        "ACK of a single message",
-        "",
-    ),
-]
+}
 USUAL = {
-    "receipt of SUBSCRIBE": "yes",
-    "receipt of SEND": "yes",
-    "receipt of ACK": "yes",
-    "kept while nobody subscribes": "yes: 8 of 8 messages",
-    "redelivered after a cut": "yes: 1 of 1 un-acked message",
-    "ACK of a single message": "yes",
-    "ids that survive": "yes: message-id",
+    SUBSCRIBED: "yes",
+    SENT: "yes",
+    ACKED: "yes",
+    KEPT: "yes: 8 of 8 messages",
+    REDELIVERED: "yes: 1 of 1 un-acked message",
+    SINGLE: "yes",
+    IDS: "yes: message-id",
     "prefetch": "yes: 3 of 8 came; asked for 3 by prefetch-count",
 }
 
@@ -219,8 +200,22 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_SILENCE", 0.2)
 
 
-def probed(broker: DevBroker, *options: str) -> int:
-    return main(["probe", broker.url, "--scratch", QUEUE, *options])
+Probed = Callable[..., tuple[Done, DevBroker]]
+
+
+@pytest.fixture
+def probed(command: Command, monkeypatch: pytest.MonkeyPatch) -> Probed:
+    """Tries a broker; what the command says, and that broker."""
+
+    def run(
+        kind: type[core.Broker], *options: str, withheld: str = "", **given: Any
+    ) -> tuple[Done, DevBroker]:
+        monkeypatch.setattr(server, "Broker", kind)
+        with DevBroker(**given) as broker:
+            broker.faults.withhold_receipts = {withheld}
+            return command("probe", broker.url, "--scratch", QUEUE, *options), broker
+
+    return run
 
 
 def results(out: str) -> dict[str, str]:
@@ -233,156 +228,105 @@ def results(out: str) -> dict[str, str]:
 def lacking(out: str) -> list[str]:
     """What reading and writing lack; "" for what is fine."""
     _, _, said = " ".join(out.splitlines()).partition("Reading: ")
-    return [
-        part.partition("Missing, or not seen: ")[2].strip().removesuffix(".")
-        for part in said.split("Writing: ")
-    ]
+    parts = [part.partition("Missing, or not seen: ")[2] for part in said.split("Writing: ")]
+    return [part.strip().removesuffix(".") for part in parts]
 
 
-@pytest.mark.parametrize(
-    ("kind", "withheld", "shown", "reading", "writing"),
-    FAULTS,
-    ids=[f"{fault[0].__name__}{fault[1]}" for fault in FAULTS],
-)
-def test_a_broker_that_does_one_thing_wrong(
-    kind: type[core.Broker],
-    withheld: str,
-    shown: dict[str, str],
-    reading: str,
-    writing: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(server, "Broker", kind)
-    with DevBroker(heartbeat=(5_000, 5_000)) as broker:
-        broker.faults.withhold_receipts = {withheld}
-        code = probed(broker)
-        # Whatever the broker did, nothing is left, unless it obeys no ACK.
-        assert broker.queue(QUEUE).depth == (8 if kind is Deaf else 0)
-        assert broker.connects == 5
-    out = capsys.readouterr().out
-    assert results(out) == USUAL | shown
-    assert lacking(out) == [reading, writing]
-    assert code == bool(reading or writing)
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_broker_that_does_one_thing_wrong(fault: Fault, probed: Probed) -> None:
+    (code, out, _), broker = probed(fault.kind, withheld=fault.withheld, heartbeat=(5_000, 5_000))
+    # Whatever the broker did, nothing is left, unless it obeys no ACK.
+    assert broker.queue(QUEUE).depth == (8 if fault.kind is Deaf else 0)
+    assert broker.connects == 5
+    assert results(out) == USUAL | fault.shown
+    assert lacking(out) == [fault.reading, fault.writing]
+    assert code == bool(fault.reading or fault.writing)
     assert all(len(line) <= 100 for line in out.splitlines())
 
 
-def test_an_ack_that_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(server, "Broker", Refusing)
-    with DevBroker() as broker:
-        assert probed(broker) == 1
-    out = capsys.readouterr().out
-    assert results(out)["receipt of ACK"].startswith("no: the broker at 127.0.0.1")
-    assert lacking(out)[0].startswith("receipt of ACK")
+def test_an_ack_that_is_refused(probed: Probed) -> None:
+    (code, out, _), _ = probed(Refusing)
+    assert code == 1 and results(out)[ACKED].startswith("no: the broker at 127.0.0.1")
+    assert lacking(out)[0].startswith(ACKED)
 
 
-def test_only_stomp_1_0(capsys: pytest.CaptureFixture[str]) -> None:
-    with DevBroker(versions=("1.0",)) as broker:
-        # ACKs then go out in the order of delivery, so that no message is lost.
-        assert probed(broker) == 0
-    out = capsys.readouterr().out
-    found = results(out)
-    assert found["ACK of a single message"] == "no: STOMP 1.0 has none"
+def test_only_stomp_1_0(probed: Probed) -> None:
+    """ACKs then go out in the order of delivery, so that no message is lost."""
+    (code, out, _), _ = probed(core.Broker, versions=("1.0",))
+    assert (code, results(out)[SINGLE]) == (0, "no: STOMP 1.0 has none")
     assert lacking(out) == ["", ""]
 
 
-def test_a_broker_that_nobody_knows(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
-    assert probed(devbroker, "-o", "broker=generic") == 0
-    out = capsys.readouterr().out
+def test_a_broker_that_nobody_knows(probed: Probed) -> None:
+    (code, out, _), _ = probed(core.Broker, "-o", "broker=generic")
     found = results(out)
-    assert found["prefetch"] == "no: 8 of 8 came; no header for it is known"
-    assert found["ids that survive"] == "yes: if idHeader = message-id"
+    assert code == 0 and found["prefetch"] == "no: 8 of 8 came; no header for it is known"
+    assert found[IDS] == "yes: if idHeader = message-id"
     assert "One that is redelivered is recognised, if idHeader = message-id.\n" in out
     # What is not known is not said.
     assert not any(word in out for word in ("selectors", "batch reads", "durable topics", "stable ids"))
 
 
-def test_a_terminal_gets_no_markdown(
-    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_terminal_gets_no_markdown(probed: Probed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    assert probed(devbroker) == 0
-    out = capsys.readouterr().out
+    (code, out, _), _ = probed(core.Broker)
     # What is done is said meanwhile, and gone at the end.
     assert "looking whether the queue is empty" in out and "waiting for what is redelivered" in out
     plain = re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", out)
-    assert "|" not in plain
+    assert code == 0 and "|" not in plain
     assert re.search(r"\n +kept while nobody subscribes +yes +8 of 8 messages *\n", plain)
-
-
-def test_no_progress(
-    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    assert probed(devbroker, "--no-progress") == 0
-    assert "while nobody subscribes  " in (out := capsys.readouterr().out) and "looking" not in out
+    (code, out, _), _ = probed(core.Broker, "--no-progress")
+    assert code == 0 and "while nobody subscribes  " in out and "looking" not in out
 
 
 class TestTheQueue:
     def test_with_messages_of_others_is_refused_and_left_as_it_was(
-        self, devbroker: DevBroker, capsys: pytest.CaptureFixture[str]
+        self, devbroker: DevBroker, command: Command
     ) -> None:
         devbroker.publish_many(QUEUE, [b"one", b"two"])
-        with pytest.raises(SystemExit) as left:
-            probed(devbroker)
-        assert left.value.code == 2
-        assert "/queue/probe is a stream, or has messages that this trial did not send" in (
-            capsys.readouterr().err
-        )
+        done = command("probe", devbroker.url, "--scratch", QUEUE)
+        assert done.code == 2
+        assert "/queue/probe is a stream, or has messages that this trial did not send" in done.err
         assert devbroker.bodies(QUEUE) == [b"one", b"two"]
         devbroker.wait_until(lambda: devbroker.queue(QUEUE).unacked == 0)
 
-    def test_that_others_write_to_meanwhile_is_refused(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    def test_that_others_write_to_meanwhile_is_refused(self, probed: Probed) -> None:
+        done, broker = probed(Shared)
+        assert done.code == 2 and b"mine" in broker.bodies(QUEUE)
+        assert "given back; messages of the trial may be left in it" in done.err
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (["--scratch", "/topic/a"], "/topic/a is a topic, which keeps no messages"),
+            (["/queue/a", "--scratch", QUEUE], "give DESTINATION or --scratch"),
+        ],
+    )
+    def test_is_a_queue_and_the_only_destination(
+        self, devbroker: DevBroker, command: Command, arguments: list[str], told: str
     ) -> None:
-        monkeypatch.setattr(server, "Broker", Shared)
-        with DevBroker() as broker:
-            with pytest.raises(SystemExit):
-                probed(broker)
-            assert "given back; messages of the trial may be left in it" in capsys.readouterr().err
-            assert b"mine" in broker.bodies(QUEUE)
+        done = command("probe", devbroker.url, *arguments)
+        assert done.code == 2 and told in done.err
 
-    def test_is_no_topic(self, devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit):
-            main(["probe", devbroker.url, "--scratch", "/topic/a"])
-        assert "/topic/a is a topic, which keeps no messages" in capsys.readouterr().err
-
-    def test_is_not_the_destination_that_is_asked_about(
-        self, devbroker: DevBroker, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        with pytest.raises(SystemExit):
-            main(["probe", devbroker.url, "/queue/a", "--scratch", QUEUE])
-        assert "give DESTINATION or --scratch" in capsys.readouterr().err
-
-    def test_that_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with DevBroker(refuse=[QUEUE]) as broker:
-            assert probed(broker) == 1
-        out = capsys.readouterr().out
-        assert "[STOMP_DESTINATION_REFUSED]" in out and "| check" not in out
+    def test_that_is_refused(self, probed: Probed) -> None:
+        (code, out, _), _ = probed(core.Broker, refuse=[QUEUE])
+        assert code == 1 and "[STOMP_DESTINATION_REFUSED]" in out and "| check" not in out
 
     @pytest.mark.parametrize(("kind", "code"), [(Moody, 1), (Interrupting, 130)])
     def test_is_emptied_if_the_trial_breaks_off(
-        self, kind: type[core.Broker], code: int, monkeypatch: pytest.MonkeyPatch
+        self, kind: type[core.Broker], code: int, probed: Probed
     ) -> None:
-        monkeypatch.setattr(server, "Broker", kind)
-        with DevBroker() as broker:
-            assert probed(broker) == code
-            view = broker.queue(QUEUE)
-        assert (view.enqueued, view.depth) == (8, 0)
+        done, broker = probed(kind)
+        view = broker.queue(QUEUE)
+        assert (done.code, view.enqueued, view.depth) == (code, 8, 0)
 
 
-def test_a_broker_that_repeats_messages_without_end(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(server, "Broker", Endless)
-    with DevBroker() as broker:
-        probed(broker, "-o", "broker=generic")
-    # It ends, and has looked at a few of the 4,000.
-    assert results(capsys.readouterr().out)["prefetch"].startswith("no: 1 of 8 came")
+def test_a_broker_that_repeats_messages_without_end(probed: Probed) -> None:
+    """It ends, and has looked at a few of the 4,000."""
+    (_, out, _), _ = probed(Endless, "-o", "broker=generic")
+    assert results(out)["prefetch"].startswith("no: 1 of 8 came")
 
 
-def test_quiet(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
-    assert probed(devbroker, "--quiet") == 0
-    assert capsys.readouterr() == ("", "")
+def test_quiet(probed: Probed) -> None:
+    assert probed(core.Broker, "--quiet")[0] == (0, "", "")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +59,11 @@ def another_address(serving: Serving) -> Iterator[tuple[FrameServerAddress, Faul
         yield replace(own, port=proxy.port), proxy
 
 
-def sum_of(batches: Iterator[FrameBatch]) -> int:
+def read(address: FrameServerAddress, low: int, high: int, log: str = "e") -> list[FrameBatch]:
+    return list(fetch(address, RangeTicket(log, low, high)))
+
+
+def sum_of(batches: Iterable[FrameBatch]) -> int:
     return sum(len(batch.ends) for batch in batches)
 
 
@@ -91,36 +97,33 @@ def test_a_batch_is_read_once_all_its_tickets_are_read_to_their_end(serving: Ser
 def test_a_freed_range_is_an_error_and_not_empty(serving: Serving) -> None:
     serving.log.commit(10)
     with pytest.raises(FrameServerError, match=r"STOMP_RANGE_UNAVAILABLE.*are committed"):
-        list(fetch(serving.server.address, RangeTicket("e", 5, 12)))
+        read(serving.server.address, 5, 12)
 
 
 @pytest.mark.rule("3.3")
-def test_an_unknown_log_is_an_error(serving: Serving) -> None:
+@pytest.mark.parametrize(
+    ("lacking", "upto"),
+    [
+        (lambda whole, low, high: whole(low, high - 2), 10),
+        (lambda whole, low, high: iter([*whole(low, 6), *whole(8, high)]), 6),  # a gap
+    ],
+)
+def test_less_than_the_whole_range_fails_the_task(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, lacking: Callable[..., Any], upto: int
+) -> None:
+    monkeypatch.setattr(serving.log, "batches", partial(lacking, serving.log.batches))
+    with pytest.raises(FrameServerError, match=rf"up to {upto} of \[4, 12\)"):
+        read(serving.server.address, 4, 12)
+
+
+@pytest.mark.rule("3.3")
+def test_an_unknown_log_and_nobody_listening_are_errors(serving: Serving) -> None:
+    address = serving.server.address
     with pytest.raises(FrameServerError, match="log other"):
-        list(fetch(serving.server.address, RangeTicket("other", 0, 1)))
-
-
-@pytest.mark.rule("3.3")
-def test_less_than_the_whole_range_fails_the_task(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = serving.log.batches
-    monkeypatch.setattr(serving.log, "batches", lambda low, high: whole(low, high - 2))
-    with pytest.raises(FrameServerError, match=r"up to 10 of \[4, 12\)"):
-        list(fetch(serving.server.address, RangeTicket("e", 4, 12)))
-
-
-@pytest.mark.rule("3.3")
-def test_a_gap_fails_the_task(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = serving.log.batches
-    monkeypatch.setattr(serving.log, "batches", lambda low, high: iter([*whole(low, 6), *whole(8, high)]))
-    with pytest.raises(FrameServerError, match=r"up to 6 of \[4, 12\)"):
-        list(fetch(serving.server.address, RangeTicket("e", 4, 12)))
-
-
-@pytest.mark.rule("3.3")
-def test_nobody_listening_is_an_error_that_names_the_address(serving: Serving) -> None:
+        read(address, 0, 1, "other")
     serving.server.close()
-    with pytest.raises(FrameServerError, match=f"127.0.0.1:{serving.server.address.port}"):
-        list(fetch(serving.server.address, RangeTicket("e", 0, 1)))
+    with pytest.raises(FrameServerError, match=f"127.0.0.1:{address.port}"):
+        read(address, 0, 1)
 
 
 class TestConnections:
@@ -129,20 +132,20 @@ class TestConnections:
     def test_the_next_task_has_the_connection_of_the_last(self, serving: Serving) -> None:
         with another_address(serving) as (address, proxy):
             for low in range(5):
-                list(fetch(address, RangeTicket("e", low, 40)))
+                read(address, low, 40)
             assert proxy.accepted == 1
 
     def test_tasks_at_the_same_time_share_it(self, serving: Serving) -> None:
         with another_address(serving) as (address, proxy), ThreadPoolExecutor(4) as pool:
-            one = list(pool.map(lambda low: sum_of(fetch(address, RangeTicket("e", low, 40))), range(8)))
+            one = list(pool.map(lambda low: sum_of(read(address, low, 40)), range(8)))
             assert one == list(range(40, 32, -1)) and proxy.accepted == 1
 
     def test_after_a_failure_there_is_a_new_one(self, serving: Serving) -> None:
         with another_address(serving) as (address, proxy):
-            list(fetch(address, RangeTicket("e", 0, 1)))
+            read(address, 0, 1)
             with pytest.raises(FrameServerError):
-                list(fetch(address, RangeTicket("other", 0, 1)))
-            list(fetch(address, RangeTicket("e", 0, 1)))
+                read(address, 0, 1, "other")
+            read(address, 0, 1)
             assert proxy.accepted == 2
 
     def test_those_of_other_queries_are_closed_in_the_end(self, serving: Serving) -> None:
@@ -151,16 +154,16 @@ class TestConnections:
                 stack.enter_context(another_address(serving)) for _ in range(client.MOST_CONNECTIONS + 1)
             ]
             for address, _ in fronts:
-                list(fetch(address, RangeTicket("e", 0, 1)))
+                read(address, 0, 1)
             wait_until(lambda: not fronts[0][1].connections, what="the end of the first connection")
             assert [proxy.connections for _, proxy in fronts[1:]] == [1] * client.MOST_CONNECTIONS
 
     def test_one_that_nobody_uses_ends(self, serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client, "IDLE", 1.0)
         with another_address(serving) as (address, proxy):
-            list(fetch(address, RangeTicket("e", 0, 1)))
+            read(address, 0, 1)
             wait_until(lambda: not proxy.connections, what="the end of the connection")
-            list(fetch(address, RangeTicket("e", 0, 1)))
+            read(address, 0, 1)
             assert proxy.accepted == 2
 
     def test_a_read_goes_on_if_its_connection_is_not_kept_any_more(self, serving: Serving) -> None:
@@ -169,5 +172,5 @@ class TestConnections:
         with ExitStack() as stack:
             for _ in range(client.MOST_CONNECTIONS):
                 address, _ = stack.enter_context(another_address(serving))
-                list(fetch(address, RangeTicket("e", 0, 1)))
+                read(address, 0, 1)
             assert len(begun.ends) + sum_of(reading) == 40

@@ -29,10 +29,7 @@ def test_a_batch_in_the_journal_is_replayed(
 ) -> None:
     shutil.copytree(release / "journal", tmp_path / kind)
     state = json.loads((release / "journal.offsets.json").read_text())
-    with (
-        kind_of_journal(kind, tmp_path / kind),
-        begun(devbroker, state, journal=str(tmp_path / kind)) as run,
-    ):
+    with kind_of_journal(kind, tmp_path / kind), begun(devbroker, state, journal=str(tmp_path / kind)) as run:
         assert [plain(row) for row in run.read()] == state["rows"]
         assert len(state["rows"]) == 3
         run.commit()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-import socket
 from typing import Any
 
 import pytest
-from support.options import source_options
 from support.proxy import FaultProxy
-from support.receivers import LoneReceiver, running
+from support.receivers import receiving
 from support.scripted import CLOSE, RabbitMQ, ScriptedBroker, message, receipt_for
 from support.tcp import tcp_server
-from support.waiting import PATIENCE, pause, wait_until
+from support.waiting import pause, wait_until
 
 from spark_stomp.errors import (
     AcksRefused,
@@ -23,10 +20,6 @@ from spark_stomp.errors import (
     StompError,
     UnsupportedError,
 )
-
-
-def received(receiver: LoneReceiver, count: int) -> None:
-    wait_until(lambda: receiver.status().received >= count, what=f"{count} frames")
 
 
 class TestRefusedAcks:
@@ -45,14 +38,10 @@ class TestRefusedAcks:
             return b"ERROR\nmessage:%b\n\n\0" % words if b"ACK\n" in frame else b""
 
         broker = ScriptedBroker(b"x", asked)
-        with tcp_server(broker.serve) as port:
-            options = source_options(f"stomp://127.0.0.1:{port}", idHeader="message-id")
-            with running(options) as receiver:
-                received(receiver, 3)
-                receiver.offer(3)
-                receiver.acknowledge(3)
-                wait_until(lambda: receiver.status().failure is not None, what="the failure")
-                failure = receiver.status().failure
+        with receiving(broker.serve, idHeader="message-id") as receiver:
+            receiver.wait_received(3)
+            receiver.acknowledge(3)
+            failure = receiver.wait_failed()
         assert isinstance(failure, AcksRefused)
         assert told in failure.message and words.decode() in failure.message
         assert broker.connections == 3
@@ -64,15 +53,12 @@ class TestRefusedAcks:
                 return b"ERROR\nmessage:the broker is being stopped\n\n\0"
             return message(1) if frame.startswith(b"SUBSCRIBE") else b""
 
-        with tcp_server(ScriptedBroker(b"x", asked).serve) as port:
-            options = source_options(f"stomp://127.0.0.1:{port}", idHeader="message-id")
-            with running(options) as receiver:
-                received(receiver, 1)
-                receiver.offer(1)
-                receiver.acknowledge(1)
-                wait_until(lambda: receiver.status().connection.reconnects == 4, what="the next connection")
-                wait_until(lambda: not receiver.deliveries.acks_pending, what="the receipt")
-                assert receiver.status().failure is None
+        with receiving(ScriptedBroker(b"x", asked).serve, idHeader="message-id") as receiver:
+            receiver.wait_received(1)
+            receiver.acknowledge(1)
+            wait_until(lambda: receiver.status().connection.reconnects == 4, what="the next connection")
+            wait_until(lambda: not receiver.deliveries.acks_pending, what="the receipt")
+            assert receiver.status().failure is None
 
     @pytest.mark.rule("4.11")
     def test_a_receipt_in_between_starts_the_count_again(self) -> None:
@@ -83,19 +69,15 @@ class TestRefusedAcks:
             if frame.startswith(b"SUBSCRIBE"):
                 return b"".join(message(one) for one in range(1, 9) if one not in acked.values())
             found = re.search(rb"^ACK\nid:a(\d+)", frame)
-            if found is None:
-                return b""
-            if number in acked:
+            if found is not None and number in acked:
                 return b"ERROR\nmessage:no\n\n\0"
-            acked[number] = int(found[1])
+            if found is not None:
+                acked[number] = int(found[1])
             return b""
 
         broker = ScriptedBroker(b"x", asked)
-        with (
-            tcp_server(broker.serve) as port,
-            running(source_options(f"stomp://127.0.0.1:{port}", idHeader="message-id")) as receiver,
-        ):
-            received(receiver, 8)
+        with receiving(broker.serve, idHeader="message-id") as receiver:
+            receiver.wait_received(8)
             receiver.offer(8)
             for upto in range(1, 6):
                 receiver.acknowledge(upto)
@@ -104,83 +86,50 @@ class TestRefusedAcks:
         assert broker.connections >= 5
 
 
-class TestNoHandle:
-    @pytest.mark.rule("4.10")
-    @pytest.mark.parametrize(("version", "header"), [("1.2", "ack"), ("1.1", "message-id")])
-    def test_a_message_that_no_ack_can_name_fails_the_query(self, version: str, header: str) -> None:
-        """As CoilMQ 1.1.0, whose producers may set message-id, and which refuses each ACK under 1.2."""
+@pytest.mark.rule("4.10")
+@pytest.mark.parametrize(("version", "header"), [("1.2", "ack"), ("1.1", "message-id")])
+def test_a_message_that_no_ack_can_name_fails_the_query(version: str, header: str) -> None:
+    """As CoilMQ 1.1.0, whose producers may set message-id, and which refuses each ACK under 1.2."""
 
-        def asked(number: int, frame: bytes) -> bytes:
-            if frame.startswith(b"ACK"):
-                return b"ERROR\nmessage:No message-id specified for ACK command.\n\n\0"
-            return re.sub(rb"\n%b:.+" % header.encode(), b"", message(1)) if b"SUBSCRIBE" in frame else b""
+    def asked(number: int, frame: bytes) -> bytes:
+        if frame.startswith(b"ACK"):
+            return b"ERROR\nmessage:No message-id specified for ACK command.\n\n\0"
+        return re.sub(rb"\n%b:.+" % header.encode(), b"", message(1)) if b"SUBSCRIBE" in frame else b""
 
-        broker = ScriptedBroker(b"x", asked, version.encode())
-        with (
-            tcp_server(broker.serve) as port,
-            running(source_options(f"stomp://127.0.0.1:{port}", acceptVersions=version)) as receiver,
-        ):
-            wait_until(lambda: receiver.status().failure or receiver.status().received, what="an end")
-            refused = receiver.status().failure
-        assert isinstance(refused, RemoteProtocolError)
-        assert f"no ACK can name over STOMP {version}: it has no {header} header" in refused.message
-        assert refused.message.endswith("acceptVersions = 1.1") == (version == "1.2")
-        assert broker.connections == 1
+    broker = ScriptedBroker(b"x", asked, version.encode())
+    with receiving(broker.serve, acceptVersions=version) as receiver:
+        wait_until(lambda: receiver.status().failure or receiver.status().received, what="an end")
+        refused = receiver.status().failure
+    assert isinstance(refused, RemoteProtocolError)
+    assert f"no ACK can name over STOMP {version}: it has no {header} header" in refused.message
+    assert refused.message.endswith("acceptVersions = 1.1") == (version == "1.2")
+    assert broker.connections == 1
 
 
-class TestUnmarkedRepeats:
-    @pytest.mark.rule("4.2")
-    @pytest.mark.parametrize(("server", "told"), [(b"x", 1), (b"ActiveMQ-Artemis/2", 0)])
-    def test_many_are_worth_one_warning(
-        self, server: bytes, told: int, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """Two nodes that number alike. Artemis marks only the first message after a lost connection."""
+@pytest.mark.rule("4.2")
+@pytest.mark.parametrize(("server", "told"), [(b"x", 1), (b"ActiveMQ-Artemis/2", 0)])
+def test_many_unmarked_repeats_are_worth_one_warning(
+    server: bytes, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two nodes that number alike. Artemis marks only the first message after a lost connection."""
 
-        def asked(number: int, frame: bytes) -> bytes:
-            if not frame.startswith(b"SUBSCRIBE"):
-                return b""
-            return b"".join(message(one, headers=[b"timestamp:1"]) for one in range(150)) * 2
+    def asked(number: int, frame: bytes) -> bytes:
+        found = [message(one, headers=[b"timestamp:1"]) for one in range(150)] * 2
+        return b"".join(found) if frame.startswith(b"SUBSCRIBE") else b""
 
-        with tcp_server(ScriptedBroker(server, asked).serve) as port:
-            url = f"stomp://127.0.0.1:{port}"
-            given = {"idHeader": "message-id"} if server == b"x" else {}
-            with running(source_options(url, **given)) as receiver:
-                wait_until(lambda: receiver.status().counts.reattached == 150, what="the repeats")
-                assert receiver.status().received == 150
-        assert caplog.text.count("did not mark them as redelivered") == told
+    given = {"idHeader": "message-id"} if server == b"x" else {}
+    with receiving(ScriptedBroker(server, asked).serve, **given) as receiver:
+        wait_until(lambda: receiver.status().counts.reattached == 150, what="the repeats")
+        assert receiver.status().received == 150
+    assert caplog.text.count("did not mark them as redelivered") == told
 
 
-def failure(rabbit: RabbitMQ, *destination: str, **options: str) -> StompError | None:
+def failure(rabbit: RabbitMQ, destination: str = "/queue/a", **options: str) -> StompError | None:
     """The failure of a receiver of this broker; None if it takes the messages."""
-    with tcp_server(rabbit.broker.serve, together=True) as port:
-        given = source_options(f"stomp://127.0.0.1:{port}", *destination, **options)
-        with running(given) as receiver:
-            wait_until(lambda: receiver.status().failure or receiver.status().received == 3, what="an end")
-            assert receiver.status().received == (0 if receiver.status().failure else 3)
-            return receiver.status().failure
-
-
-class FrameByFrame(socket.socket):
-    """A connection on which the messages come some time after the receipt of SUBSCRIBE."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        super().__init__(fileno=connection.detach())
-        self.settimeout(PATIENCE)
-
-    def sendall(self, data: Any, flags: int = 0) -> None:
-        for frame in data.split(b"\0")[:-1]:
-            super().sendall(frame + b"\0", flags)
-            pause(0.05)
-
-
-def frame_by_frame(rabbit: RabbitMQ, monkeypatch: pytest.MonkeyPatch) -> None:
-    serve_at_once = rabbit.broker.serve
-
-    def serve(connection: socket.socket) -> None:
-        with FrameByFrame(connection) as slow:
-            serve_at_once(slow)
-
-    monkeypatch.setattr(rabbit.broker, "serve", serve)
+    with receiving(rabbit.broker.serve, destination, **options) as receiver:
+        wait_until(lambda: receiver.status().failure or receiver.status().received == 3, what="an end")
+        assert receiver.status().received == (0 if receiver.status().failure else 3)
+        return receiver.status().failure
 
 
 class TestStreams:
@@ -200,22 +149,22 @@ class TestStreams:
         assert rabbit.broker.connections == 2
 
     @pytest.mark.rule("7.9")
-    @pytest.mark.parametrize("kind", ["classic", "quorum"])
-    def test_queues_are_not(self, kind: str) -> None:
-        """They are asked for before SUBSCRIBE, and because of the header of their first message."""
-        rabbit = RabbitMQ(kind=kind)
-        assert failure(rabbit) is None
-        assert rabbit.questions == ["a", "a"]
+    @pytest.mark.parametrize(
+        ("answer", "apart"),
+        [
+            ({"kind": "classic"}, False),
+            ({"kind": "quorum"}, False),
+            ({"relayed": True}, False),
+            ({"relayed": True}, True),
+        ],
+    )
+    def test_queues_are_not(self, answer: dict[str, Any], apart: bool) -> None:
+        """They are asked for before SUBSCRIBE, and because of the header of their first message.
 
-    @pytest.mark.rule("7.9")
-    @pytest.mark.parametrize("apart", [False, True])
-    def test_a_receipt_before_the_error_does_not_make_a_queue_a_stream(
-        self, apart: bool, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Spring's relay may turn the two round, in one piece or in two."""
-        rabbit = RabbitMQ(relayed=True)
-        if apart:
-            frame_by_frame(rabbit, monkeypatch)
+        Spring's relay may send the receipt before the error, in one piece or in two.
+        """
+        rabbit = RabbitMQ(**answer)
+        rabbit.broker.apart = apart
         assert failure(rabbit) is None
         assert rabbit.questions == ["a", "a"]
 
@@ -243,11 +192,8 @@ class TestStreams:
 
     def test_at_most_twenty_are_asked_for(self) -> None:
         rabbit = RabbitMQ("nobody")
-        names = [f"/queue/q{number}" for number in range(25)]
-        with tcp_server(rabbit.broker.serve, together=True) as port:
-            url = f"stomp://127.0.0.1:{port}"
-            with running(source_options(url, json.dumps(names), connections=1)) as receiver:
-                wait_until(lambda: receiver.status().received == 75, what="the messages")
+        with receiving(rabbit.broker.serve, [f"/queue/q{number}" for number in range(25)]) as receiver:
+            receiver.wait_received(75)
         assert rabbit.questions == [f"q{number}" for number in range(20)]
 
     @pytest.mark.rule("7.9")
@@ -255,11 +201,8 @@ class TestStreams:
     def test_of_several_the_right_one_is_named(self, prefix: str) -> None:
         names = [f"{prefix}{one}" for one in "abc"]
         rabbit = RabbitMQ("b")
-        with tcp_server(rabbit.broker.serve, together=True) as port:
-            url = f"stomp://127.0.0.1:{port}"
-            with running(source_options(url, json.dumps(names), connections=1)) as receiver:
-                wait_until(lambda: receiver.status().failure, what="the failure")
-                refused = receiver.status().failure
+        with receiving(rabbit.broker.serve, names) as receiver:
+            refused = receiver.wait_failed()
         assert isinstance(refused, UnsupportedError)
         assert f"{names[1]} is a stream" in refused.message
         assert rabbit.questions == ["a", "b"]
@@ -271,13 +214,12 @@ class TestStreams:
         with (
             tcp_server(rabbit.broker.serve, together=True) as port,
             FaultProxy(port) as proxy,
-            running(source_options(proxy.url, "/amq/queue/a")) as receiver,
+            receiving(proxy.url, "/amq/queue/a") as receiver,
         ):
-            wait_until(lambda: receiver.status().received == 3, what="the messages of the queue")
+            receiver.wait_received(3)
             rabbit.streams = {"a"}
             proxy.cut()
-            wait_until(lambda: receiver.status().failure, what="the failure")
-            assert isinstance(receiver.status().failure, UnsupportedError)
+            assert isinstance(receiver.wait_failed(), UnsupportedError)
             assert rabbit.questions == ["a", "a"]
 
     def test_nor_is_what_hangs_on_an_exchange(self) -> None:
@@ -304,27 +246,21 @@ class TestStreams:
                 return super()._asked(number, frame)
 
         rabbit = Closing()
-        frame_by_frame(rabbit, monkeypatch)
+        rabbit.broker.apart = True
         assert isinstance(failure(rabbit, reconnectTimeout="1s"), ConnectionLost)
 
 
-class TestConnectionsThatServeNobody:
-    @pytest.mark.rule("4.8")
-    def test_are_given_up(self) -> None:
-        """The broker closes the connection at each ACK, after one more message."""
+@pytest.mark.rule("4.8")
+def test_connections_that_serve_nobody_are_given_up() -> None:
+    """The broker closes the connection at each ACK, after one more message."""
 
-        def asked(number: int, frame: bytes) -> bytes:
-            if frame.startswith(b"ACK"):
-                return message(1 + number) + CLOSE
-            return message(1) if frame.startswith(b"SUBSCRIBE") else b""
+    def asked(number: int, frame: bytes) -> bytes:
+        if frame.startswith(b"ACK"):
+            return message(1 + number) + CLOSE
+        return message(1) if frame.startswith(b"SUBSCRIBE") else b""
 
-        with tcp_server(ScriptedBroker(b"x", asked).serve) as port:
-            options = source_options(
-                f"stomp://127.0.0.1:{port}", idHeader="message-id", reconnectTimeout="3s"
-            )
-            with running(options) as receiver:
-                received(receiver, 1)
-                receiver.offer(1)
-                receiver.acknowledge(1)
-                wait_until(lambda: receiver.status().failure is not None, what="the failure")
-                assert isinstance(receiver.status().failure, ConnectionLost)
+    options = {"idHeader": "message-id", "reconnectTimeout": "3s"}
+    with receiving(ScriptedBroker(b"x", asked).serve, **options) as receiver:
+        receiver.wait_received(1)
+        receiver.acknowledge(1)
+        assert isinstance(receiver.wait_failed(), ConnectionLost)

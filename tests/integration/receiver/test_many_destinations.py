@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 import time
@@ -10,10 +9,8 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from support.options import source_options
-from support.receivers import LoneReceiver, running
+from support.receivers import LoneReceiver, receiving
 from support.scripted import CLOSE, NO_STREAM, ScriptedBroker, answer, message, read_late, receipt_for
-from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import subscription_id
@@ -45,10 +42,8 @@ def filled(devbroker: DevBroker) -> DevBroker:
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_all_are_received_and_acked_on_one_connection(filled: DevBroker, version: str) -> None:
     count = len(QUEUES) * EACH
-    with running(
-        source_options(filled.url, json.dumps(QUEUES), connections=1, acceptVersions=version)
-    ) as receiver:
-        wait_until(lambda: receiver.status().received == count, what="all messages")
+    with receiving(filled.url, QUEUES, acceptVersions=version) as receiver:
+        receiver.wait_received(count)
         assert receiver.status().destinations == tuple(QUEUES)
         assert set(bodies(receiver).values()) == {1} and len(bodies(receiver)) == count
         receiver.acknowledge(count - 7)
@@ -63,8 +58,8 @@ def test_all_are_received_and_acked_on_one_connection(filled: DevBroker, version
 @pytest.mark.rule("4.3")
 def test_after_a_break_each_message_is_known_by_its_subscription(filled: DevBroker) -> None:
     count = len(QUEUES) * EACH
-    with running(source_options(filled.url, json.dumps(QUEUES), connections=1)) as receiver:
-        wait_until(lambda: receiver.status().received == count, what="all messages")
+    with receiving(filled.url, QUEUES) as receiver:
+        receiver.wait_received(count)
         receiver.offer(count // 2)
         filled.drop_connections()
         wait_until(lambda: receiver.status().counts.reattached == count // 2, what="the redelivery")
@@ -77,12 +72,11 @@ def test_after_a_break_each_message_is_known_by_its_subscription(filled: DevBrok
 @pytest.mark.rule("2.4")
 def test_what_a_plain_topic_brought_stays_beside_queues(devbroker: DevBroker) -> None:
     """The broker redelivers the queue's messages, and not the topic's."""
-    given = json.dumps(["/queue/a", "/topic/t"])
-    with running(source_options(devbroker.url, given, connections=1, allowLoss="true")) as receiver:
-        wait_until(lambda: receiver.status().subscribed, what="the subscriptions")
+    with receiving(devbroker.url, ["/queue/a", "/topic/t"], allowLoss="true") as receiver:
+        receiver.wait_subscribed()
         devbroker.publish_many("/queue/a", [b"a0", b"a1"])
         devbroker.publish_many("/topic/t", [b"t0", b"t1"])
-        wait_until(lambda: receiver.status().received == 4, what="the messages")
+        receiver.wait_received(4)
         devbroker.drop_connections()
         wait_until(lambda: receiver.status().connection.reconnects, what="another connection")
         wait_until(lambda: receiver.status().received == 4, what="the queue's messages")
@@ -91,8 +85,8 @@ def test_what_a_plain_topic_brought_stays_beside_queues(devbroker: DevBroker) ->
         wait_until(lambda: devbroker.queue("/queue/a").depth == 0, what="the ACKs")
 
 
-@pytest.mark.parametrize(("destinations", "told"), [(1, None), (2, "no subscription header")])
-def test_under_11_a_message_that_names_no_subscription(destinations: int, told: str | None) -> None:
+@pytest.mark.parametrize("destinations", [1, 2])
+def test_under_11_a_message_that_names_no_subscription(destinations: int) -> None:
     """Its ACK must name one: the only one, if there is no other."""
     acks: list[bytes] = []
 
@@ -102,27 +96,22 @@ def test_under_11_a_message_that_names_no_subscription(destinations: int, told: 
         answer(connection, b"MESSAGE\nmessage-id:1\ndestination:/queue/0\n\nx\0")
         acks.append(answer(connection))
 
-    with tcp_server(serve) as port:
-        url = f"stomp://127.0.0.1:{port}"
-        with running(source_options(url, json.dumps(QUEUES[:destinations]), connections=1)) as receiver:
-            wait_until(lambda: receiver.status().received or receiver.status().failure, what="the message")
-            failure = receiver.status().failure
-            if told is None:
-                receiver.acknowledge(1)
-                wait_until(lambda: not receiver.status().unacked, what="the receipt")
-    if told is None:
-        assert failure is None
-        assert b"\nsubscription:%b\n" % subscription_id(QUEUES[0]).encode() in acks[0]
-    else:
-        assert isinstance(failure, RemoteProtocolError) and told in str(failure)
+    with receiving(serve, QUEUES[:destinations]) as receiver:
+        if destinations == 1:
+            receiver.wait_received(1)
+            receiver.acknowledge(1)
+            wait_until(lambda: not receiver.status().unacked, what="the receipt")
+            assert b"\nsubscription:%b\n" % subscription_id(QUEUES[0]).encode() in acks[0]
+        else:
+            failure = receiver.wait_failed()
+            assert isinstance(failure, RemoteProtocolError) and "no subscription header" in str(failure)
 
 
 @pytest.mark.parametrize("place", [0, 7, 19])
 def test_a_refused_subscription_names_its_destination_and_acks_nothing(filled: DevBroker, place: int) -> None:
     filled.faults.refuse = (QUEUES[place],)
-    with running(source_options(filled.url, json.dumps(QUEUES), connections=1)) as receiver:
-        wait_until(lambda: receiver.status().failure is not None, what="the failure")
-        failure = receiver.status().failure
+    with receiving(filled.url, QUEUES) as receiver:
+        failure = receiver.wait_failed()
         receiver.acknowledge(receiver.status().received)
     assert isinstance(failure, DestinationRefused)
     assert f"refused SUBSCRIBE to {QUEUES[place]}:" in str(failure)
@@ -148,11 +137,8 @@ def test_heart_beats_go_out_while_rabbitmq_is_asked_about_many_queues() -> None:
         else:
             before.append(came.partition(b"SUBSCRIBE")[0])
 
-    names = json.dumps([f"/amq/queue/{number}" for number in range(8)])
-    with tcp_server(serve, together=True) as port:
-        url = f"stomp://127.0.0.1:{port}"
-        with running(source_options(url, names, connections=1, heartbeat="100ms,100ms")):
-            wait_until(lambda: before, what="the first SUBSCRIBE")
+    with receiving(serve, [f"/amq/queue/{number}" for number in range(8)], heartbeat="100ms,100ms"):
+        wait_until(lambda: before, what="the first SUBSCRIBE")
     assert before[0].count(b"\n") >= 4
 
 
@@ -161,13 +147,9 @@ def test_a_malformed_message_without_a_destination_is_named_by_its_subscription(
     name = subscription_id(QUEUES[1]).encode()
     bad = b"MESSAGE\nsubscription:%b\nmessage-id:1\nack:1\nbad:\\q\n\nx\0" % name
     broker = ScriptedBroker(b"x", lambda number, frame: bad if b"\nid:%b\n" % name in frame else b"")
-    with tcp_server(broker.serve) as port:
-        url = f"stomp://127.0.0.1:{port}"
-        with running(
-            source_options(url, json.dumps(QUEUES[:2]), connections=1, broker="generic")
-        ) as receiver:
-            wait_until(lambda: receiver.refused, what="the malformed message")
-            assert f"message '1' from {QUEUES[1]} is malformed" in str(receiver.refused)
+    with receiving(broker.serve, QUEUES[:2], broker="generic") as receiver:
+        wait_until(lambda: receiver.refused, what="the malformed message")
+        assert f"message '1' from {QUEUES[1]} is malformed" in str(receiver.refused)
 
 
 @pytest.mark.rule("5.1", "5.13")
@@ -187,12 +169,8 @@ def test_acks_go_out_before_all_subscriptions_are_confirmed() -> None:
             if b"ACK\nid:a1\n" in piece:
                 acked.set()
 
-    destinations = json.dumps(["/queue/a", "/queue/b"])
-    with (
-        tcp_server(serve) as port,
-        running(source_options(f"stomp://127.0.0.1:{port}", destinations, connections=1)) as receiver,
-    ):
-        wait_until(lambda: receiver.status().received == 1, what="the message")
+    with receiving(serve, ["/queue/a", "/queue/b"]) as receiver:
+        receiver.wait_received(1)
         receiver.acknowledge(1)
         assert acked.wait(PATIENCE)
         assert not receiver.status().subscribed
@@ -208,39 +186,29 @@ def test_a_connection_that_ends_between_two_subscriptions_is_tried_again() -> No
         return b""
 
     broker = ScriptedBroker(b"ActiveMQ-Artemis/2", asked)
-    with tcp_server(broker.serve, together=True) as port, read_late():
-        options = source_options(
-            f"stomp://127.0.0.1:{port}", json.dumps(QUEUES[:2]), connections=1, reconnectDelay="10ms"
+    with read_late(), receiving(broker.serve, QUEUES[:2], reconnectDelay="10ms") as receiver:
+        wait_until(
+            lambda: receiver.status().subscribed or receiver.status().failure, what="the subscriptions"
         )
-        with running(options) as receiver:
-            wait_until(
-                lambda: receiver.status().subscribed or receiver.status().failure is not None,
-                what="the subscriptions",
-            )
-            assert receiver.status().failure is None
+        assert receiver.status().failure is None
     assert broker.connections == 2
 
 
 def test_a_connection_that_ends_with_its_last_receipt_fails_nothing_at_the_end() -> None:
     """Artemis is asked to take back what was not ACKed, before DISCONNECT."""
-    broker = ScriptedBroker(
-        b"ActiveMQ-Artemis/2",
-        lambda number, frame: (
-            message(0)
-            if frame.startswith(b"SUBSCRIBE")
-            else receipt_for(frame) + CLOSE
-            if frame.startswith(b"ACK")
-            else b""
-        ),
-    )
-    with tcp_server(broker.serve, together=True) as port:
-        with running(source_options(f"stomp://127.0.0.1:{port}", "/queue/a")) as receiver:
-            wait_until(lambda: receiver.status().received == 1, what="the message")
-            with read_late():
-                receiver._stop_deadline = time.monotonic() + 4  # as if stop() and a commit came together
-                receiver.acknowledge(1)
-                wait_until(lambda: not receiver._thread.is_alive(), what="the end")
-        assert receiver.status().failure is None
+
+    def asked(number: int, frame: bytes) -> bytes:
+        if frame.startswith(b"ACK"):
+            return receipt_for(frame) + CLOSE
+        return message(0) if frame.startswith(b"SUBSCRIBE") else b""
+
+    with receiving(ScriptedBroker(b"ActiveMQ-Artemis/2", asked).serve) as receiver:
+        receiver.wait_received(1)
+        with read_late():
+            receiver._stop_deadline = time.monotonic() + 4  # as if stop() and a commit came together
+            receiver.acknowledge(1)
+            wait_until(lambda: not receiver._thread.is_alive(), what="the end")
+    assert receiver.status().failure is None
 
 
 @pytest.mark.rule("4.5")
@@ -257,12 +225,8 @@ def test_a_committed_message_that_comes_with_the_subscription_is_acked_at_once()
             return CLOSE if number == 1 else b""
         return b""
 
-    broker = ScriptedBroker(b"ActiveMQ/6", asked)
-    with (
-        tcp_server(broker.serve, together=True) as port,
-        running(source_options(f"stomp://127.0.0.1:{port}", "/queue/a", reconnectDelay="10ms")) as receiver,
-    ):
-        wait_until(lambda: receiver.status().received == 1, what="the message")
+    with receiving(ScriptedBroker(b"ActiveMQ/6", asked).serve, reconnectDelay="10ms") as receiver:
+        receiver.wait_received(1)
         receiver.acknowledge(1)
         wait_until(lambda: 2 in acked, what="the second ACK")
     assert acked[2] - subscribed[2] < 0.8

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from functools import partial
 
 import pytest
-from support.options import source_options
-from support.receivers import LoneReceiver, running
+from support import receivers
+from support.receivers import LoneReceiver
 from support.scripted import answer, message, opened
-from support.tcp import tcp_server
+from support.tcp import stomp_server
 from support.waiting import PATIENCE, pause, wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -22,17 +22,9 @@ SIZE = 10_000
 # Far more than the buffers of two sockets and of the dev broker.
 MANY = 3_000
 BOUND = 256 << 10
-BOUNDED = {"maxBufferedBytes": "256k"}
+receiving = partial(receivers.receiving, maxBufferedBytes="256k")
 # Beyond the bound: the least that is read at once, and the message that was begun.
 MORE = (64 << 10) + 2 * SIZE
-
-
-def receiving(url: str, **options: object) -> AbstractContextManager[LoneReceiver]:
-    return running(source_options(url, QUEUE, **BOUNDED | options))
-
-
-def paused(receiver: LoneReceiver) -> None:
-    wait_until(lambda: receiver.status().paused_since is not None, what="a pause")
 
 
 def commit_all(receiver: LoneReceiver) -> int:
@@ -66,7 +58,7 @@ def test_beyond_the_bound_the_socket_is_left_unread(
     full: DevBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     with receiving(full.url) as receiver:
-        paused(receiver)
+        receiver.wait_paused()
         before = receiver.status()
         assert before.buffered <= BOUND + MORE
         assert before.received < MANY / 10
@@ -86,8 +78,8 @@ def test_a_message_larger_than_the_bound_is_read_to_its_end(devbroker: DevBroker
     devbroker.publish_many(QUEUE, bodies)
     with receiving(devbroker.url) as receiver:
         for number in range(1, 6):
-            wait_until(lambda number=number: receiver.status().received >= number, what="a message")
-            paused(receiver)
+            receiver.wait_received(number)
+            receiver.wait_paused()
             assert receiver.status().received == number
             commit_all(receiver)
     assert devbroker.queue(QUEUE).acked == 5
@@ -96,22 +88,15 @@ def test_a_message_larger_than_the_bound_is_read_to_its_end(devbroker: DevBroker
 @pytest.mark.rule("5.2")
 def test_a_paused_receiver_counts_as_full(full: DevBroker) -> None:
     with receiving(full.url, prefetch=100_000) as receiver:
-        paused(receiver)
+        receiver.wait_paused()
         assert receiver.status().window_full
-        drained(receiver, full)
-        wait_until(lambda: not receiver.status().window_full, what="room")
-
-
-@pytest.mark.rule("5.2")
-def test_after_a_commit_it_counts_as_full_no_more_before_it_has_looked(full: DevBroker) -> None:
-    with receiving(full.url, prefetch=100_000) as receiver:
-        paused(receiver)
         receiver.offer(5)
-        receiver.deliveries.log.commit(5)  # and wake nobody
+        receiver.deliveries.log.commit(5)  # and wake nobody: it counts as full no more before it has looked
         assert receiver.status().paused_since is None
         assert not receiver.status().window_full
         receiver.wake()
         drained(receiver, full)
+        wait_until(lambda: not receiver.status().window_full, what="room")
 
 
 @pytest.mark.rule("5.13")
@@ -119,7 +104,7 @@ def test_heart_beats_go_on_and_none_is_missed() -> None:
     with DevBroker(heartbeat=(1_000, 1_000)) as broker:
         broker.publish_many(QUEUE, [b"x" * SIZE] * MANY)
         with receiving(broker.url, heartbeat="1s,1s") as receiver:
-            paused(receiver)
+            receiver.wait_paused()
             pause(4.0)
             assert (broker.connects, broker.connections) == (1, 1)
             drained(receiver, broker)
@@ -138,11 +123,8 @@ def test_a_broker_that_died_meanwhile_is_missed_soon_after(devbroker: DevBroker)
         while connection.recv(4096):
             pass
 
-    with (
-        tcp_server(serve) as port,
-        receiving(f"stomp://127.0.0.1:{port}", heartbeat="100ms,100ms") as receiver,
-    ):
-        paused(receiver)
+    with receiving(serve, heartbeat="100ms,100ms") as receiver:
+        receiver.wait_paused()
         pause(1.0)
         assert receiver.status().connection.connected
         commit_all(receiver)
@@ -162,14 +144,14 @@ def subscribing() -> Iterator[tuple[str, list[socket.socket]]]:
         while (asked := connection.recv(4096)) and b"DISCONNECT" not in asked:
             pass
 
-    with tcp_server(serve) as port:
-        yield f"stomp://127.0.0.1:{port}", connections
+    with stomp_server(serve) as url:
+        yield url, connections
 
 
 @pytest.mark.rule("5.7", "5.13")
 def test_messages_before_the_subscription_is_confirmed_find_the_same_bounds() -> None:
     with subscribing() as (url, connections), receiving(url, connectTimeout="1s") as receiver:
-        paused(receiver)
+        receiver.wait_paused()
         pause(1.5)
         most = 0
         while not receiver.status().subscribed:
@@ -182,7 +164,7 @@ def test_messages_before_the_subscription_is_confirmed_find_the_same_bounds() ->
 
 def test_the_end_of_one_that_waits_for_room_and_for_its_subscription() -> None:
     with subscribing() as (url, _), receiving(url, connectTimeout="60s") as receiver:
-        paused(receiver)
+        receiver.wait_paused()
         begun = time.monotonic()
         receiver.stop(PATIENCE)
         assert time.monotonic() - begun < PATIENCE / 2
@@ -191,11 +173,11 @@ def test_the_end_of_one_that_waits_for_room_and_for_its_subscription() -> None:
 @pytest.mark.rule("4.7", "5.13")
 def test_a_receipt_behind_messages_that_wait_is_not_missing(full: DevBroker) -> None:
     with receiving(full.url, ackReceiptTimeout="500ms", prefetch=MANY) as receiver:
-        paused(receiver)
+        receiver.wait_paused()
         before = receiver.status().received
         commit_all(receiver)
         wait_until(lambda: receiver.status().received > before, what="more messages")
-        paused(receiver)
+        receiver.wait_paused()
         assert receiver.status().acks_pending
         pause(1.5)
         assert receiver.status().connection.reconnects == 0
@@ -215,14 +197,8 @@ def test_messages_beyond_what_the_window_allows_do_not_put_off_a_missing_receipt
             connection.sendall(message(number, b"x") + b"\n")
             time.sleep(0.001)
 
-    with (
-        tcp_server(serve) as port,
-        receiving(
-            f"stomp://127.0.0.1:{port}", ackReceiptTimeout="500ms", prefetch=50, heartbeat="0,0"
-        ) as receiver,
-    ):
-        wait_until(lambda: receiver.status().received >= 20, what="some messages")
-        receiver.offer(20)
+    with receiving(serve, ackReceiptTimeout="500ms", prefetch=50, heartbeat="0,0") as receiver:
+        receiver.wait_received(20)
         receiver.acknowledge(20)
         wait_until(lambda: "ackReceiptTimeout" in (receiver.status().connection.last_error or ""))
 
@@ -232,7 +208,7 @@ def test_committed_messages_make_room_before_their_receipts_come(full: DevBroker
     full.faults.withhold_receipts = ("ACK",)
     with receiving(full.url, prefetch=MANY) as receiver:
         for _ in range(3):
-            paused(receiver)
+            receiver.wait_paused()
             before = receiver.status().received
             commit_all(receiver)
             wait_until(lambda before=before: receiver.status().received > before, what="more messages")
@@ -248,7 +224,7 @@ def test_committed_messages_make_room_before_their_receipts_come(full: DevBroker
 @pytest.mark.rule("5.15")
 def test_the_end_reads_on_for_the_last_receipts_and_keeps_nothing(full: DevBroker) -> None:
     with receiving(full.url, prefetch=MANY) as receiver:
-        paused(receiver)
+        receiver.wait_paused()
         upto = receiver.status().received
         held = receiver.frames.memory_bytes
         receiver.offer(upto)
@@ -265,7 +241,7 @@ def test_the_end_reads_on_for_the_last_receipts_and_keeps_nothing(full: DevBroke
 @pytest.mark.rule("5.7")
 def test_the_next_connection_asks_for_what_there_is_room_for(full: DevBroker) -> None:
     with receiving(full.url, prefetch=MANY) as receiver:
-        paused(receiver)
+        receiver.wait_paused()
         assert receiver.status().window == MANY
         full.drop_connections()
         # It sees that once it has read what came before.
@@ -283,8 +259,8 @@ def test_after_a_loss_in_a_pause_all_destinations_together_fit_into_memory(devbr
     names = [f"/queue/{name}" for name in "abcd"]
     for name in names:
         devbroker.publish_many(name, [b"x" * SIZE] * MANY)
-    with running(source_options(devbroker.url, json.dumps(names), connections=1, **BOUNDED)) as receiver:
-        paused(receiver)
+    with receiving(devbroker.url, names) as receiver:
+        receiver.wait_paused()
         devbroker.drop_connections()
 
         def is_back() -> bool:
@@ -293,7 +269,5 @@ def test_after_a_loss_in_a_pause_all_destinations_together_fit_into_memory(devbr
 
         wait_until(is_back, what="a new connection")
         window, mean = receiver.status().window, receiver.frames.mean_bytes
-        assert window is not None
-        assert mean is not None
-        assert window >= 1
+        assert window is not None and mean is not None and window >= 1
         assert window * len(names) * mean <= BOUND

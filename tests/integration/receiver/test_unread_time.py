@@ -7,10 +7,8 @@ import threading
 from contextlib import suppress
 
 import pytest
-from support.options import source_options
-from support.receivers import running
+from support.receivers import receiving
 from support.scripted import message, opened
-from support.tcp import tcp_server
 from support.waiting import pause, wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -38,15 +36,12 @@ def never_confirming(connection: socket.socket) -> None:
 def test_what_is_left_unread_again_and_again_does_not_put_off_a_missing_receipt() -> None:
     """The receiver reads for some milliseconds between two pauses: what it has read counts too."""
     options = {"maxBufferedBytes": "2m", "prefetch": 5, "heartbeat": "0,0", "ackReceiptTimeout": "100ms"}
-    with (
-        tcp_server(never_confirming) as port,
-        running(source_options(f"stomp://127.0.0.1:{port}", QUEUE, **options)) as receiver,
-    ):
+    with receiving(never_confirming, **options) as receiver:
 
         def given_up() -> bool:
             return "ackReceiptTimeout" in (receiver.status().connection.last_error or "")
 
-        wait_until(lambda: receiver.status().received >= 20, what="messages")
+        receiver.wait_received(20)
         receiver.offer(20)
         offered, rests = 20, 0
         while not given_up():
@@ -67,9 +62,9 @@ def test_the_time_for_which_a_connection_waits_for_room_is_no_time_without_a_con
     """What Spark was told of fills the bound, so that the next connection waits before it is subscribed."""
     with DevBroker(heartbeat=(100, 100)) as broker:
         broker.publish_many(QUEUE, [b"x" * 10_000] * 300)
-        options = {"maxBufferedBytes": "256k", "reconnectTimeout": "2s"}
-        with running(source_options(broker.url, QUEUE, heartbeat="100ms,100ms", **options)) as receiver:
-            wait_until(lambda: receiver.status().paused_since is not None, what="a pause")
+        options = {"maxBufferedBytes": "256k", "reconnectTimeout": "2s", "heartbeat": "100ms,100ms"}
+        with receiving(broker.url, **options) as receiver:
+            receiver.wait_paused()
             receiver.offer(receiver.status().received)
             broker.drop_connections()
             wait_until(lambda: broker.connects == 2 and receiver.status().paused_since is not None)
@@ -94,13 +89,9 @@ def test_nor_does_it_count_before_the_first_subscription() -> None:
             connection.sendall(b"".join(message(number, b"x" * 10_000) for number in range(300)))
             swallow(connection)
 
-    bounds = {"maxBufferedBytes": "256k"}
-    options = {**bounds, "connectTimeout": "2s", "heartbeat": "100ms,100ms"}
-    with (
-        tcp_server(never_subscribed) as port,
-        running(source_options(f"stomp://127.0.0.1:{port}", QUEUE, **options)) as receiver,
-    ):
-        wait_until(lambda: receiver.status().paused_since is not None, what="a pause")
+    options = {"maxBufferedBytes": "256k", "connectTimeout": "2s", "heartbeat": "100ms,100ms"}
+    with receiving(never_subscribed, **options) as receiver:
+        receiver.wait_paused()
         pause(3.0)
         connections[0].shutdown(socket.SHUT_RDWR)
         wait_until(lambda: len(connections) == 2 or receiver.status().failure is not None)

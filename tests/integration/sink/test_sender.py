@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 import time
 import tracemalloc
-from contextlib import ExitStack, suppress
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,22 +17,18 @@ from support.brokers.base import free_ports
 from support.logins import CountedUsers
 from support.options import sink_options
 from support.proxy import FaultProxy, Way
-from support.scripted import CLOSE, DIFFERS, ScriptedBroker
+from support.scripted import CLOSE, DIFFERS, ScriptedBroker, receipt_for
 from support.slices import encoded, slices
-from support.tcp import tcp_server
+from support.tcp import says, stomp_server
 from support.waiting import PATIENCE, pause, wait_until
 
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import (
-    ConnectionLost,
-    DestinationRefused,
-    LoginRefused,
-    ReceiptTimeout,
-)
+from spark_stomp.errors import ConnectionLost, DestinationRefused, LoginRefused, ReceiptTimeout
 from spark_stomp.logs import lines_about
 from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
+from spark_stomp.status.sink import TaskFigures
 
 QUEUE = "/queue/out"
 CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"
@@ -41,15 +38,31 @@ def bodies(count: int) -> list[bytes]:
     return [b"body %d" % number for number in range(count)]
 
 
+@contextmanager
+def sending(
+    where: str | Callable[[socket.socket], None], *, patient: bool = False, **options: Any
+) -> Iterator[Sender]:
+    """A sender to the broker at this URL, or to one that a test scripts."""
+    with ExitStack() as stack:
+        url = where if isinstance(where, str) else stack.enter_context(stomp_server(where))
+        yield stack.enter_context(Sender(sink_options(url, **options), patient=patient))
+
+
 def send(sender: Sender, count: int, size: int = 10) -> None:
     for part in slices(bodies(count), size):
         sender.send(part)
 
 
+def finish(sender: Sender, *bodies: bytes, first: int = 0, destination: str = QUEUE) -> TaskFigures:
+    """Send these, and wait until all is confirmed."""
+    sender.send(encoded(bodies, destination, first))
+    return sender.finish()
+
+
 @pytest.mark.rule("S.1")
 @pytest.mark.parametrize("window", [1, 7, 1000])
 def test_all_messages_arrive_in_order_and_are_confirmed(devbroker: DevBroker, window: int) -> None:
-    with Sender(sink_options(devbroker.url, receiptWindow=window)) as sender:
+    with sending(devbroker.url, receiptWindow=window) as sender:
         send(sender, 100)
         assert sender.finish().confirmed == 100
     assert devbroker.bodies(QUEUE) == bodies(100)
@@ -57,7 +70,7 @@ def test_all_messages_arrive_in_order_and_are_confirmed(devbroker: DevBroker, wi
 
 
 def test_nothing_to_send_opens_no_connection(devbroker: DevBroker) -> None:
-    with Sender(sink_options(devbroker.url)) as sender:
+    with sending(devbroker.url) as sender:
         sender.send(encoded([]))
         assert (sender.finish().confirmed, sender.figures.connections) == (0, 0)
     assert devbroker.connects == 0
@@ -66,8 +79,8 @@ def test_nothing_to_send_opens_no_connection(devbroker: DevBroker) -> None:
 @pytest.mark.rule("S.2")
 def test_the_window_bounds_what_is_unconfirmed(devbroker: DevBroker) -> None:
     devbroker.faults.withhold_receipts = ("SEND",)
-    options = sink_options(devbroker.url, receiptWindow=5, receiptTimeout="200ms", blockedTimeout="200ms")
-    with Sender(options) as sender:
+    options = {"receiptWindow": 5, "receiptTimeout": "200ms", "blockedTimeout": "200ms"}
+    with sending(devbroker.url, **options) as sender:
         with pytest.raises(ReceiptTimeout, match=r"confirmed 0 messages .* 5 messages without .*/queue/out"):
             send(sender, 10)
         assert sender.figures.confirmed == 0
@@ -77,31 +90,37 @@ def test_the_window_bounds_what_is_unconfirmed(devbroker: DevBroker) -> None:
 @pytest.mark.rule("S.2")
 def test_memory_is_bounded_if_the_broker_reads_nothing(devbroker: DevBroker) -> None:
     """The window, what is being sent, and the slice that was just encoded."""
-    times = {"receiptTimeout": "200ms", "blockedTimeout": "200ms"}
-    with FaultProxy(devbroker.port) as proxy:
-        options = sink_options(proxy.url, receiptWindowBytes="8m", **times)
-        with Sender(options) as sender:
-            sender.open()
-            proxy.hold(Way.TO_BROKER)
-            tracemalloc.start()
-            try:
-                with pytest.raises(ReceiptTimeout):
-                    for number in range(100):
-                        sender.send(encoded([b"x" * (1 << 20)], first=number))
-                peak = tracemalloc.get_traced_memory()[1]
-            finally:
-                tracemalloc.stop()
+    options = {"receiptTimeout": "200ms", "blockedTimeout": "200ms", "receiptWindowBytes": "8m"}
+    with FaultProxy(devbroker.port) as proxy, sending(proxy.url, **options) as sender:
+        sender.open()
+        proxy.hold(Way.TO_BROKER)
+        tracemalloc.start()
+        try:
+            with pytest.raises(ReceiptTimeout):
+                for number in range(100):
+                    sender.send(encoded([b"x" * (1 << 20)], first=number))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
     assert 7 << 20 < peak < 14 << 20
+
+
+def send_row(sender: Sender, destination: str) -> None:
+    """As a task that encodes it."""
+    columns = SinkColumns(("body", "destination"), False)
+    encoder = row_encoder(sink_options("stomp://h"), columns, *sender.open())
+    (part,) = encoder.slices(pa.record_batch({"body": [b"x"], "destination": [destination]}))
+    sender.send(part)
+    sender.finish()
 
 
 class TestRefusals:
     @pytest.mark.rule("S.5")
     def test_one_that_names_its_message_names_the_destination_and_is_final(self) -> None:
-        with DevBroker(refuse=("/queue/no",)) as broker, Sender(sink_options(broker.url)) as sender:
+        with DevBroker(refuse=("/queue/no",)) as broker, sending(broker.url) as sender:
             sender.send(encoded([b"0", b"1"]))
             with pytest.raises(DestinationRefused, match=r"SEND to /queue/no.*confirmed 2 message") as error:
-                sender.send(encoded([b"2"], "/queue/no", 2))
-                sender.finish()
+                finish(sender, b"2", first=2, destination="/queue/no")
             assert broker.connects == 1
         assert "1 message without a receipt may still arrive" in str(error.value)
 
@@ -112,13 +131,9 @@ class TestRefusals:
         rabbit = ScriptedBroker(
             b"RabbitMQ/3", lambda _, frame: b"ERROR\n\n%b\0" % words if frame.startswith(b"SEND") else b""
         )
-        with (
-            tcp_server(rabbit.serve) as port,
-            Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender,
-            pytest.raises(DestinationRefused, match=r"sendHeaders = .*1 message without a receipt"),
-        ):
-            sender.send(encoded([b"x"]))
-            sender.finish()
+        told = r"sendHeaders = .*1 message without a receipt"
+        with sending(rabbit.serve) as sender, pytest.raises(DestinationRefused, match=told):
+            finish(sender, b"x")
         assert rabbit.connections == 1
 
     @pytest.mark.parametrize(
@@ -134,11 +149,9 @@ class TestRefusals:
             sent.extend([frame[-1:]] if frame.startswith(b"SEND") else [])
             return CLOSE if len(frame) > 1 << 20 else b""
 
-        with tcp_server(ScriptedBroker(b"RabbitMQ/4", asked).serve) as port:
-            options = sink_options(f"stomp://127.0.0.1:{port}")
-            with Sender(options) as sender, pytest.raises(DestinationRefused) as error:
-                sender.send(encoded([b"a", b"b", b"c" * (size << 20), b"d"]))
-                sender.finish()
+        broker = ScriptedBroker(b"RabbitMQ/4", asked)
+        with sending(broker.serve) as sender, pytest.raises(DestinationRefused) as error:
+            finish(sender, b"a", b"b", b"c" * (size << 20), b"d")
         assert told in str(error.value) and "alone was sent to /queue/out" in str(error.value)
         assert "confirmed 2 messages" in str(error.value)
         assert ("stomp.max_frame_size" in caplog.messages[0]) == (size == 5)
@@ -147,44 +160,23 @@ class TestRefusals:
     @pytest.mark.rule("S.5")
     def test_one_that_names_no_message_is_believed_the_third_time(self) -> None:
         """RabbitMQ's never name one. It might have been the broker's end."""
-        served = []
-
-        def serve(connection: socket.socket) -> None:
-            connection.recv(4096)
-            connection.sendall(CONNECTED)
-            connection.recv(4096)
-            connection.sendall(b"ERROR\nmessage:Unknown destination\n\n'/nonsense/x' is not valid\0")
-            served.append(True)
-            connection.recv(4096)
-
-        with (
-            tcp_server(serve) as port,
-            Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender,
-            pytest.raises(DestinationRefused, match=f"alone was sent to {QUEUE}.*/nonsense/x"),
-        ):
-            sender.send(encoded([b"x"]))
-            sender.finish()
-        assert len(served) == 3
+        error = b"ERROR\nmessage:Unknown destination\n\n'/nonsense/x' is not valid\0"
+        broker = ScriptedBroker(b"x", lambda _, frame: error if frame.startswith(b"SEND") else b"")
+        told = f"alone was sent to {QUEUE}.*/nonsense/x"
+        with sending(broker.serve) as sender, pytest.raises(DestinationRefused, match=told):
+            finish(sender, b"x")
+        assert broker.connections == 3
 
     @pytest.mark.rule("S.6")
     def test_one_in_the_middle_leaves_the_counts_right(self) -> None:
         """Receipts that came before it count; what follows was sent and is not known."""
-        served: list[bytes] = []
+        sent = count()
 
-        def serve(connection: socket.socket) -> None:
-            connection.recv(4096)
-            connection.sendall(CONNECTED)
-            sent = b""
-            while sent.count(b"SEND\n") < (1 if served else 5):
-                sent += connection.recv(4096)
-            receipts = re.findall(rb"\nreceipt:(\S+)", sent)
-            served.append(sent)
-            answers = [b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt for receipt in receipts[:2]]
-            answers = answers if len(served) == 1 else []
-            connection.sendall(b"".join(answers) + b"ERROR\nmessage:no room\n\n\0")
-            connection.recv(4096)
+        def asked(_: int, frame: bytes) -> bytes:
+            is_taken = not frame.startswith(b"SEND") or next(sent) < 2
+            return b"" if is_taken else b"ERROR\nmessage:no room\n\n\0"
 
-        with tcp_server(serve) as port, Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender:
+        with sending(ScriptedBroker(b"x", asked).serve) as sender:
             with pytest.raises(
                 DestinationRefused, match=r"no room.*confirmed 2 messages .* 3 messages without"
             ):
@@ -196,114 +188,68 @@ class TestRefusals:
     def test_a_long_destination_is_cut_in_the_log_and_in_the_error(
         self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The end of the sentence, with the counts, is still shown."""
+        """The end of the sentence, with the counts, is still shown. A colon is shown as the row has it."""
         # A process warns of few topics: others may have been before.
         monkeypatch.setattr("spark_stomp.sink.encoder._warned", set())
-        destination = "/topic/" + "\x1b" * 10_000
-        with DevBroker(refuse=(destination,)) as broker, Sender(sink_options(broker.url)) as sender:
-            columns = SinkColumns(("body", "destination"), False)
-            encoder = row_encoder(sink_options(broker.url), columns, *sender.open())
-            rows = pa.record_batch({"body": [b"x"], "destination": [destination]})
-            with pytest.raises(DestinationRefused) as error:
-                for part in encoder.slices(rows):
-                    sender.send(part)
-                sender.finish()
-        for told in (str(error.value), caplog.messages[0]):
+        long = "/topic/" + "\x1b" * 10_000
+        errors: list[str] = []
+        for destination in (long, "/queue/a:b"):
+            refused = pytest.raises(DestinationRefused)
+            with DevBroker(refuse=(destination,)) as broker, sending(broker.url) as sender, refused as error:
+                send_row(sender, destination)
+            errors.append(str(error.value))
+        for told in (errors[0], caplog.messages[0]):
             assert 100 < len(told) < 2_000 and told.isprintable() and "..." in told
-        assert "confirmed 0 messages" in str(error.value)
-
-    def test_one_names_a_destination_with_a_colon_as_the_row_does(self) -> None:
-        with DevBroker(refuse=("/queue/a:b",)) as broker, Sender(sink_options(broker.url)) as sender:
-            encoder = row_encoder(
-                sink_options(broker.url), SinkColumns(("body", "destination"), False), *sender.open()
-            )
-            (part,) = encoder.slices(pa.record_batch({"body": [b"x"], "destination": ["/queue/a:b"]}))
-            with pytest.raises(DestinationRefused, match="SEND to /queue/a:b:"):
-                sender.send(part)
-                sender.finish()
+        assert "confirmed 0 messages" in errors[0] and "SEND to /queue/a:b:" in errors[1]
 
     @pytest.mark.rule("S.5")
     @pytest.mark.usefixtures("quick_logins")
-    def test_a_login_that_was_accepted_before_is_tried_again(self, caplog: pytest.LogCaptureFixture) -> None:
-        users = {"ada": "right"}
-        with (
-            DevBroker(users=users) as broker,
-            Sender(sink_options(broker.url, login="ada", password="right")) as sender,
-        ):
-            sender.send(encoded([b"0"]))
+    @pytest.mark.parametrize("before", [1, 0])
+    def test_or_accepted_from_an_earlier_batch(self, before: int, caplog: pytest.LogCaptureFixture) -> None:
+        """A login that was accepted before is tried again: that of this task, and that of an earlier batch.
+
+        Each task of a batch connects anew, and a password changes while many batches run.
+        """
+        users = {"ada": "right" if before else "changed"}
+        login = {"login": "ada", "password": "right"}
+        with DevBroker(users=users) as broker, sending(broker.url, patient=not before, **login) as sender:
+            sender.send(encoded([b"0"] * before))
             users["ada"] = "changed"
             broker.drop_connections()
-            sending = threading.Thread(
-                target=lambda: (sender.send(encoded([b"1"], first=1)), sender.finish())
-            )
-            sending.start()
+            finishing = threading.Thread(target=lambda: finish(sender, b"1", first=before))
+            finishing.start()
             wait_until(lambda: caplog.text.count("[STOMP_LOGIN_REFUSED]") >= 2, what="two refusals")
             users["ada"] = "right"
-            sending.join(PATIENCE)
-            assert sender.figures.confirmed == 2
-
-    @pytest.mark.rule("S.5")
-    @pytest.mark.usefixtures("quick_logins")
-    def test_or_accepted_from_an_earlier_batch(self, caplog: pytest.LogCaptureFixture) -> None:
-        """Each task of a batch connects anew, and a password changes while many batches run."""
-        users = {"ada": "changed"}
-        with (
-            DevBroker(users=users) as broker,
-            Sender(sink_options(broker.url, login="ada", password="right"), patient=True) as sender,
-        ):
-            opening = threading.Thread(target=lambda: send(sender, 1))
-            opening.start()
-            wait_until(lambda: caplog.text.count("[STOMP_LOGIN_REFUSED]") >= 2, what="two refusals")
-            users["ada"] = "right"
-            opening.join(PATIENCE)
-            assert sender.finish().confirmed == 1
+            finishing.join(PATIENCE)
+            assert sender.figures.confirmed == before + 1
 
     @pytest.mark.rule("S.5")
     def test_a_task_that_spark_tries_again_sends_a_refused_password_once(self) -> None:
         """Spark tries a task again at once, and most servers count the refusals."""
-        options = {"login": "ada", "password": "wrong"}
         users = CountedUsers(ada="right")
         with DevBroker(users=users) as broker:
             for _ in range(4):
-                with Sender(sink_options(broker.url, **options)) as sender, pytest.raises(LoginRefused):
+                refused = pytest.raises(LoginRefused)
+                with sending(broker.url, login="ada", password="wrong") as sender, refused:
                     sender.open()
             assert users.asked == 1
-
-    @pytest.mark.rule("S.5")
-    def test_a_password_that_changed_in_its_file_too_is_not_even_refused(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        users = {"ada": "old"}
-        (file := tmp_path / "password").write_text("old")
-        with (
-            DevBroker(users=users) as broker,
-            Sender(sink_options(broker.url, login="ada", passwordFile=file)) as sender,
-        ):
-            sender.send(encoded([b"0"]))
-            users["ada"] = "new"
-            file.write_text("new")
-            broker.drop_connections()
-            sender.send(encoded([b"1"], first=1))
-            assert sender.finish().confirmed == 2
-        assert "[STOMP_LOGIN_REFUSED]" not in caplog.text
 
     @pytest.mark.rule("S.5")
     def test_a_login_that_stays_refused_fails_the_task_in_time(self) -> None:
         users = {"ada": "right"}
         options = {"login": "ada", "password": "right", "reconnectTimeout": "1s"}
-        with DevBroker(users=users) as broker, Sender(sink_options(broker.url, **options)) as sender:
+        with DevBroker(users=users) as broker, sending(broker.url, **options) as sender:
             sender.open()
             users["ada"] = "changed"
             broker.drop_connections()
             with pytest.raises(LoginRefused, match=r"has refused it since .*passwordFile"):
-                sender.send(encoded([b"0"]))
-                sender.finish()
+                finish(sender, b"0")
 
 
 class TestABrokenConnection:
     @pytest.mark.rule("S.3")
     def test_is_replaced_and_only_the_unconfirmed_are_sent_again(self, devbroker: DevBroker) -> None:
-        with Sender(sink_options(devbroker.url)) as sender:
+        with sending(devbroker.url) as sender:
             sender.send(encoded(bodies(3)))
             wait_until(lambda: sender.figures.confirmed == 3, what="the receipts")
             devbroker.faults.withhold_receipts = ("SEND",)
@@ -312,8 +258,7 @@ class TestABrokenConnection:
             devbroker.faults.withhold_receipts = ()
             devbroker.drop_connections()
             wait_until(lambda: pumps() == [], what="the end of the pump")
-            sender.send(encoded([b"5"], first=5))
-            figures = sender.finish()
+            figures = finish(sender, b"5", first=5)
         assert devbroker.bodies(QUEUE) == [*bodies(3), b"3", b"4", b"3", b"4", b"5"]
         assert (figures.confirmed, figures.resent, figures.connections) == (6, 2, 2)
 
@@ -325,7 +270,7 @@ class TestABrokenConnection:
     ) -> None:
         """Before, inside and after a receipt, and inside a SEND."""
         options = {"receiptWindow": 20}
-        with FaultProxy(devbroker.port) as proxy, Sender(sink_options(proxy.url, **options)) as sender:
+        with FaultProxy(devbroker.port) as proxy, sending(proxy.url, **options) as sender:
             sender.open()
             proxy.cut_after(cut_at, way)
             send(sender, 100)
@@ -338,22 +283,9 @@ class TestABrokenConnection:
 
     def test_that_the_broker_reports_itself_is_replaced_too(self) -> None:
         """As RabbitMQ does when it is stopped."""
-        served = []
-
-        def serve(connection: socket.socket) -> None:
-            connection.recv(4096)
-            connection.sendall(CONNECTED)
-            served.append(True)
-            receipt = connection.recv(4096).partition(b"receipt:")[2].partition(b"\n")[0]
-            if len(served) == 1:
-                connection.sendall(b"ERROR\nmessage:Server shutting down\n\n\0")
-                return
-            connection.sendall(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")
-            connection.recv(4096)
-
-        with tcp_server(serve) as port, Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender:
-            sender.send(encoded([b"x"]))
-            assert sender.finish().resent == 1
+        error = b"ERROR\nmessage:Server shutting down\n\n\0"
+        with sending(ScriptedBroker(b"x", lambda number, _: error if number == 1 else b"").serve) as sender:
+            assert finish(sender, b"x").resent == 1
 
     @pytest.mark.rule("S.3")
     def test_that_cannot_be_replaced_fails_within_the_time_for_it(self) -> None:
@@ -368,24 +300,25 @@ class TestABrokenConnection:
 
     def test_first_one_is_waited_for_if_the_broker_was_there_before(self) -> None:
         (port,) = free_ports(1)
-        with Sender(sink_options(f"stomp://127.0.0.1:{port}"), patient=True) as sender:
+        with sending(f"stomp://127.0.0.1:{port}", patient=True) as sender:
             opened = threading.Thread(target=sender.open)
             opened.start()
             with DevBroker(port=port):
                 opened.join()
-                sender.send(encoded([b"x"]))
-                assert sender.finish().confirmed == 1
+                assert finish(sender, b"x").confirmed == 1
 
     def test_another_version_is_not_sent_what_was_encoded_for_the_first(self, devbroker: DevBroker) -> None:
-        with DevBroker(versions=("1.1",)) as other, FaultProxy(devbroker.port) as proxy:
-            sender = Sender(sink_options(proxy.url, reconnectTimeout="600ms"))
-            with sender:
-                sender.open()
-                proxy.target = other.port
-                proxy.cut()
-                with pytest.raises(ConnectionLost, match="another version of STOMP"):
-                    send(sender, 1)
-                    sender.finish()
+        options = {"reconnectTimeout": "600ms"}
+        with (
+            DevBroker(versions=("1.1",)) as other,
+            FaultProxy(devbroker.port) as proxy,
+            sending(proxy.url, **options) as sender,
+        ):
+            sender.open()
+            proxy.target = other.port
+            proxy.cut()
+            with pytest.raises(ConnectionLost, match="another version of STOMP"):
+                finish(sender, b"0")
             assert other.queue(QUEUE).enqueued == 0
 
     def test_a_failed_disconnect_does_not_undo_what_was_confirmed(
@@ -393,9 +326,8 @@ class TestABrokenConnection:
     ) -> None:
         monkeypatch.setattr("spark_stomp.transport.connection._DISCONNECT_TIMEOUT", 0.2)
         devbroker.faults.withhold_receipts = ("DISCONNECT",)
-        with Sender(sink_options(devbroker.url)) as sender:
-            send(sender, 1)
-            assert sender.finish().confirmed == 1
+        with sending(devbroker.url) as sender:
+            assert finish(sender, b"0").confirmed == 1
 
 
 class TestWhatTheLogSaysOfAnOutage:
@@ -431,23 +363,16 @@ class TestWhatTheLogSaysOfAnOutage:
     def test_a_broker_that_ends_each_connection_at_once_is_one_outage(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        def serve(connection: socket.socket) -> None:
-            connection.recv(4096)
-            connection.sendall(CONNECTED)
-            connection.recv(4096)
-
-        with tcp_server(serve) as port:
-            sender = Sender(sink_options(f"stomp://127.0.0.1:{port}"))
-            with sender, pytest.raises(DestinationRefused):
-                sender.send(encoded([b"x"]))
-                sender.finish()
+        broker = ScriptedBroker(b"x", lambda *_: CLOSE)
+        with sending(broker.serve) as sender, pytest.raises(DestinationRefused):
+            finish(sender, b"x")
         assert self.levels(caplog, "trying again") == ["WARNING"]
         assert self.levels(caplog, "connected") == []
 
     def test_the_pump_says_it_in_the_name_of_its_task(
         self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with lines_about(query="q", batch=3, partition=1), Sender(sink_options(devbroker.url)) as sender:
+        with lines_about(query="q", batch=3, partition=1), sending(devbroker.url) as sender:
             sender.send(encoded([b"0"]))
             wait_until(lambda: sender.figures.confirmed == 1, what="the receipt")
             devbroker.drop_connections()
@@ -463,20 +388,16 @@ def pumps() -> list[str]:
 
 class TestWhileSparkComputes:
     def test_heartbeats_go_both_ways(self) -> None:
-        with (
-            DevBroker(heartbeat=(1000, 1000)) as broker,
-            Sender(sink_options(broker.url, heartbeat="1s,1s")) as sender,
-        ):
+        with DevBroker(heartbeat=(1000, 1000)) as broker, sending(broker.url, heartbeat="1s,1s") as sender:
             sender.send(encoded([b"0"]))
             pause(3.0)
-            sender.send(encoded([b"1"], first=1))
-            assert sender.finish().confirmed == 2
+            assert finish(sender, b"1", first=1).confirmed == 2
             assert broker.connects == 1
 
     def test_a_refusal_is_raised_by_the_next_call(self) -> None:
         with (
             DevBroker(refuse=(QUEUE,)) as broker,
-            Sender(sink_options(broker.url)) as sender,
+            sending(broker.url) as sender,
             pytest.raises(DestinationRefused, match=f"SEND to {QUEUE}"),
         ):
             sender.send(encoded([b"0"]))
@@ -486,7 +407,7 @@ class TestWhileSparkComputes:
     @pytest.mark.rule("S.7")
     @pytest.mark.parametrize("finished", [True, False])
     def test_nothing_runs_on_after_the_sender(self, devbroker: DevBroker, finished: bool) -> None:
-        with suppress(KeyError), Sender(sink_options(devbroker.url)) as sender:
+        with suppress(KeyError), sending(devbroker.url) as sender:
             send(sender, 1)
             assert len(pumps()) == 1
             if not finished:
@@ -500,7 +421,7 @@ class TestABlockedBroker:
     @pytest.mark.rule("S.4")
     def test_is_waited_for_and_goes_on(self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
         options = {"receiptTimeout": "200ms", "blockedTimeout": "60s", "receiptWindowBytes": "1m"}
-        with FaultProxy(devbroker.port) as proxy, Sender(sink_options(proxy.url, **options)) as sender:
+        with FaultProxy(devbroker.port) as proxy, sending(proxy.url, **options) as sender:
             sender.open()
             proxy.hold(Way.TO_BROKER)
             heal = threading.Timer(1.0, proxy.heal)
@@ -517,14 +438,13 @@ class TestABlockedBroker:
     @pytest.mark.rule("S.4", "S.6")
     def test_is_given_up_in_time_with_the_counts(self, devbroker: DevBroker) -> None:
         options = {"receiptTimeout": "300ms", "blockedTimeout": "400ms", "receiptWindow": 10}
-        with Sender(sink_options(devbroker.url, **options)) as sender:
+        with sending(devbroker.url, **options) as sender:
             send(sender, 10)
             wait_until(lambda: sender.figures.confirmed == 10, what="the receipts")
             devbroker.faults.withhold_receipts = ("SEND",)
             begun = time.monotonic()
             with pytest.raises(ReceiptTimeout, match=r"confirmed 10 messages .* 1 message without"):
-                sender.send(encoded([b"x"], first=10))
-                sender.finish()
+                finish(sender, b"x", first=10)
             assert sender.figures.blocked_seconds >= 0.7
         assert 0.7 <= time.monotonic() - begun < 10
         assert devbroker.connects == 1
@@ -534,18 +454,9 @@ class TestABlockedBroker:
     def test_a_broker_that_never_confirms_is_no_blocked_one_if_it_is_not_known(
         self, server: str, blocked: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
-        def serve(connection: socket.socket) -> None:
-            connection.recv(4096)
-            connection.sendall(b"CONNECTED\nversion:1.2\nserver:%b\n\n\0" % server.encode())
-            while connection.recv(4096):
-                pass
-
+        serve = says(b"CONNECTED\nversion:1.2\nserver:%b\n\n\0" % server.encode())
         options = {"receiptTimeout": "300ms", "blockedTimeout": "400ms"}
-        with (
-            tcp_server(serve) as port,
-            Sender(sink_options(f"stomp://127.0.0.1:{port}", **options)) as sender,
-            pytest.raises(ReceiptTimeout) as error,
-        ):
+        with sending(serve, **options) as sender, pytest.raises(ReceiptTimeout) as error:
             send(sender, 3)
             sender.finish()
         assert ("none of 3 messages" in str(error.value) and "probe --scratch" in str(error.value)) != blocked
@@ -564,13 +475,9 @@ class TestABlockedBroker:
                     connection.sendall(message * 2000)
 
         begun = time.monotonic()
-        with tcp_server(serve) as port:
-            options = sink_options(
-                f"stomp://127.0.0.1:{port}", receiptTimeout="300ms", blockedTimeout="300ms"
-            )
-            with Sender(options) as sender, pytest.raises(ReceiptTimeout):
-                send(sender, 1)
-                sender.finish()
+        options = {"receiptTimeout": "300ms", "blockedTimeout": "300ms"}
+        with sending(serve, **options) as sender, pytest.raises(ReceiptTimeout):
+            finish(sender, b"0")
         assert time.monotonic() - begun < 30
 
     @pytest.mark.rule("S.4")
@@ -589,16 +496,11 @@ class TestABlockedBroker:
                     head = head or data
                     received += len(data)
                 pause(0.05)
-            receipt = head.partition(b"receipt:")[2].partition(b"\n")[0]
-            connection.sendall(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")
+            connection.sendall(receipt_for(head))
             while connection.recv(1 << 20):
                 pass
 
-        options = {"receiptTimeout": "1100ms", "blockedTimeout": "100ms"}
-        with (
-            tcp_server(serve) as port,
-            Sender(sink_options(f"stomp://127.0.0.1:{port}", **options)) as sender,
-        ):
+        with sending(serve, receiptTimeout="1100ms", blockedTimeout="100ms") as sender:
             begun = time.monotonic()
             sender.send(encoded([b"x" * (40 << 20)]))
             sender._until_done(sender._await_receipts)
@@ -613,23 +515,22 @@ class TestTheClock:
         monkeypatch.setattr("spark_stomp.sink.sender.Pump", NoPump)
 
     def test_alone_proves_nothing(self, devbroker: DevBroker) -> None:
-        options = sink_options(devbroker.url, receiptTimeout="100ms", blockedTimeout="100ms")
-        with Sender(options) as sender:
+        options = {"receiptTimeout": "100ms", "blockedTimeout": "100ms"}
+        with sending(devbroker.url, **options) as sender:
             send(sender, 3)
             pause(0.3)
             figures = sender.finish()
         assert (figures.confirmed, figures.blocked_seconds) == (3, 0)
 
     def test_counts_from_what_was_sent_last(self, devbroker: DevBroker) -> None:
-        options = sink_options(devbroker.url, receiptTimeout="300ms", blockedTimeout="300ms")
-        with Sender(options) as sender:
+        options = {"receiptTimeout": "300ms", "blockedTimeout": "300ms"}
+        with sending(devbroker.url, **options) as sender:
             sender.open()
             pause(0.7)
             devbroker.faults.withhold_receipts = ("SEND",)
             begun = time.monotonic()
             with pytest.raises(ReceiptTimeout):
-                send(sender, 1)
-                sender.finish()
+                finish(sender, b"0")
         assert 0.6 <= time.monotonic() - begun < 10
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from support.waiting import wait_until
 
 from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectionLost, MalformedMessageError
+from spark_stomp.errors import ConnectionLost, MalformedMessageError, StompError
 from spark_stomp.receiver import Receiver, ReceiverStatus
 from spark_stomp.spark.readers import StompStreamReader
 
@@ -47,6 +46,12 @@ class Idle:
         self.end: dict[str, Any] = self.reader.initialOffset()
         wait_until(self._looks_at_nothing, what="an idle query")
 
+    def __enter__(self) -> Idle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reader.stop()
+
     def _looks_at_nothing(self) -> bool:
         before = self.snapshots
         self.ask()
@@ -58,18 +63,21 @@ class Idle:
         return self.end is not before
 
 
-@pytest.fixture
-def idle(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Idle]:
-    query = Idle(devbroker.url, monkeypatch)
-    yield query
-    query.reader.stop()
-
-
-@pytest.mark.rule("6.3")
-def test_calls_look_at_no_receiver(idle: Idle) -> None:
-    before = idle.snapshots
-    assert not any(idle.ask() for _ in range(CALLS))
-    assert idle.snapshots == before
+@pytest.mark.rule("5.4", "6.3")
+@pytest.mark.parametrize("journaled", [False, True])
+def test_calls_look_at_no_receiver_until_a_message_comes(
+    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, journaled: bool
+) -> None:
+    """With a journal, until it is durable."""
+    options = {"journal": tmp_path / "journal"} if journaled else {}
+    with Idle(devbroker.url, monkeypatch, **options) as idle:
+        before = idle.snapshots
+        assert not any(idle.ask() for _ in range(CALLS))
+        assert idle.snapshots == before
+        for number, queue in enumerate(QUEUES * 5):
+            devbroker.publish_many(queue, [b"%d" % number])
+            wait_until(idle.ask, what=f"message {number}")
+        assert not idle.ask()
 
 
 @pytest.mark.skipif(spark_release() < (4, 2), reason="Spark asks for no progress before 4.2")
@@ -77,40 +85,13 @@ def test_calls_for_the_progress_make_no_status(devbroker: DevBroker, monkeypatch
     """Spark asks for it as often as for the next offset."""
     from spark_stomp.spark.readers import AdmissionStreamReader
 
-    query = Idle(devbroker.url, monkeypatch, AdmissionStreamReader)
-    report = query.reader.reportLatestOffset  # type: ignore[attr-defined]
-    try:
-        begun, first = time.monotonic(), report()
-        others = sum(
-            one is not before for before, one in pairwise([first, *(report() for _ in range(CALLS))])
-        )
-        assert others <= time.monotonic() - begun
+    with Idle(devbroker.url, monkeypatch, AdmissionStreamReader) as idle:
+        report = idle.reader.reportLatestOffset  # type: ignore[attr-defined]
+        begun, reports = time.monotonic(), [report() for _ in range(CALLS + 1)]
+        assert sum(one is not before for before, one in pairwise(reports)) <= time.monotonic() - begun
         devbroker.publish_many(QUEUES[0], [b"0"])
-        wait_until(query.ask, what="the message")
+        wait_until(idle.ask, what="the message")
         assert report()["status"]["totals"]["delivered"] == 1
-    finally:
-        query.reader.stop()
-
-
-@pytest.mark.rule("5.4")
-def test_a_message_is_seen(idle: Idle, devbroker: DevBroker) -> None:
-    for number, queue in enumerate(QUEUES * 5):
-        devbroker.publish_many(queue, [b"%d" % number])
-        wait_until(idle.ask, what=f"message {number}")
-    assert not idle.ask()
-
-
-@pytest.mark.rule("5.4")
-def test_a_message_is_seen_when_it_is_durable(
-    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    query = Idle(devbroker.url, monkeypatch, journal=tmp_path / "journal")
-    try:
-        for number, queue in enumerate(QUEUES * 5):
-            devbroker.publish_many(queue, [b"%d" % number])
-            wait_until(query.ask, what=f"message {number}")
-    finally:
-        query.reader.stop()
 
 
 @pytest.mark.rule("5.2")
@@ -118,34 +99,23 @@ def test_messages_below_the_minimum_come_when_their_time_is_over(
     devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing happens meanwhile."""
-    query = Idle(devbroker.url, monkeypatch, minMessagesPerTrigger=1_000, maxTriggerDelay="1s")
-    try:
+    with Idle(devbroker.url, monkeypatch, minMessagesPerTrigger=1_000, maxTriggerDelay="1s") as idle:
         devbroker.publish_many(QUEUES[0], [b"0"])
         begun = time.monotonic()
-        wait_until(query.ask, what="the batch")
+        wait_until(idle.ask, what="the batch")
         assert time.monotonic() - begun >= 0.9
-    finally:
-        query.reader.stop()
-
-
-@pytest.mark.rule("7.1")
-def test_a_receiver_that_fails_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    with DevBroker() as broker:
-        query = Idle(broker.url, monkeypatch, reconnectTimeout="300ms")
-    try:
-        with pytest.raises(ConnectionLost):
-            wait_until(query.ask, what="the failure")
-    finally:
-        query.reader.stop()
 
 
 @pytest.mark.rule("7.1", "7.6")
-def test_a_malformed_message_is_seen(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It fails the query some time after it came, when nothing else happens."""
-    query = Idle(devbroker.url, monkeypatch, maxHeaders=50)
-    try:
-        devbroker.publish(QUEUES[0], b"0", headers=tuple((f"h{number}", "x") for number in range(60)))
-        with pytest.raises(MalformedMessageError):
-            wait_until(query.ask, what="the failure")
-    finally:
-        query.reader.stop()
+@pytest.mark.parametrize("error", [ConnectionLost, MalformedMessageError])
+def test_a_failure_is_seen(
+    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, error: type[StompError]
+) -> None:
+    """A malformed message fails the query some time after it came, when nothing else happens."""
+    with Idle(devbroker.url, monkeypatch, reconnectTimeout="300ms", maxHeaders=50) as idle:
+        if error is ConnectionLost:
+            devbroker.stop()
+        else:
+            devbroker.publish(QUEUES[0], b"0", headers=tuple((f"h{number}", "x") for number in range(60)))
+        with pytest.raises(error):
+            wait_until(idle.ask, what="the failure")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.driven import Run
+from support.driven import MODES, Run
 from support.options import source_options
 from support.waiting import wait_until
 
@@ -50,14 +50,10 @@ def reattached(run: Run) -> int:
     return sum(one.counts.reattached for one in run.status.receivers)
 
 
-def journaled(folder: Path, ack_after: str | None) -> dict[str, str]:
-    return {} if ack_after is None else {"journal": str(folder / "journal"), "ackAfter": ack_after}
-
-
-@pytest.mark.parametrize("ack_after", [None, "commit", "journal"])
-def test_rows_in_order_acked_like_any(devbroker: DevBroker, tmp_path: Path, ack_after: str | None) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_in_order_acked_like_any(devbroker: DevBroker, tmp_path: Path, mode: str) -> None:
     good_bad_good(devbroker)
-    with Column(devbroker, **journaled(tmp_path, ack_after)) as run:
+    with Column(devbroker, **MODES[mode](tmp_path)) as run:
         rows = run.gather(6)
         assert numbers(rows) == [row["sequence"] for row in rows] == list(range(6))
         assert [bool(row["malformed"]) for row in rows] == [True, False, False, True, True, False]
@@ -70,21 +66,21 @@ def test_rows_in_order_acked_like_any(devbroker: DevBroker, tmp_path: Path, ack_
         assert sum(one.counts.malformed for one in run.status.receivers) == 3
 
 
-@pytest.mark.parametrize("ack_after", ["commit", "journal"])
+@pytest.mark.parametrize("mode", [*MODES][1:])
 @pytest.mark.parametrize("limit", ["64k", "1m"])
 def test_a_restart_replays_them_from_the_journal(
-    devbroker: DevBroker, tmp_path: Path, ack_after: str, limit: str
+    devbroker: DevBroker, tmp_path: Path, mode: str, limit: str
 ) -> None:
     """The same rows with the same reasons, whatever the limits are by then; redelivered, they are no rows."""
     good_bad_good(devbroker)
-    further = journaled(tmp_path, ack_after)
+    further = MODES[mode](tmp_path)
     with Column(devbroker, **further) as run:
         rows = run.gather(6)
         assert [bool(row["malformed"]) for row in rows] == [True, False, False, True, True, False]
     with Column(devbroker, **further, maxHeaderLineBytes=limit) as again:
         again.start, again.end = run.start, run.end
         assert again.read() == rows
-        if ack_after == "commit":
+        if mode == "journal":
             wait_until(lambda: reattached(again) == 6, what="all of them again")
         again.commit()
         wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="the ACKs")

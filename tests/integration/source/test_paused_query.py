@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.commands import ENVIRONMENT
 from support.driven import Run
 from support.waiting import PATIENCE, wait_until
 
@@ -32,12 +31,13 @@ MORE = (64 << 10) + 2 * SIZE
 @pytest.fixture
 def options(devbroker: DevBroker) -> dict[str, str]:
     devbroker.publish_many(QUEUE, BODIES)
-    return {
-        "url": devbroker.url,
-        "destination": QUEUE,
-        "prefetch": str(MANY),
-        "maxBufferedBytes": "200k",
-    }
+    given = {"url": devbroker.url, "destination": QUEUE}
+    return {**given, "prefetch": str(MANY), "maxBufferedBytes": "200k"}
+
+
+@pytest.fixture
+def journaled(options: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    return {**options, "journal": str(tmp_path / "journal"), "journalMaxBytes": "8m"}
 
 
 def held(run: Run) -> int:
@@ -77,11 +77,8 @@ def test_the_end_of_a_drain_does_not_wait_for_receipts_behind_what_is_not_read(
 
 class TestWithAJournal:
     @pytest.mark.rule("5.7", "J.12")
-    def test_what_waits_to_be_written_is_bounded(
-        self, options: dict[str, str], devbroker: DevBroker, tmp_path: Path
-    ) -> None:
-        limits: dict[str, Any] = {"journal": tmp_path / "journal", "journalMaxBytes": "8m"}
-        with Run(options, ackAfter="journal", **limits) as run:
+    def test_what_waits_to_be_written_is_bounded(self, journaled: dict[str, str]) -> None:
+        with Run(journaled, ackAfter="journal") as run:
             assert run.batch()
             wait_until(lambda: is_paused(run), what="a pause")
             assert run.status.document["journal"]["bytes"] <= 12 << 20
@@ -94,19 +91,18 @@ class TestWithAJournal:
 
     @pytest.mark.rule("5.14", "J.12")
     def test_it_is_trimmed_though_the_receipts_wait_behind_what_is_not_read(
-        self, options: dict[str, str], devbroker: DevBroker, tmp_path: Path
+        self, journaled: dict[str, str], devbroker: DevBroker
     ) -> None:
         """The journal is full of what is committed and not confirmed, and nobody reads the receipts."""
         devbroker.faults.withhold_receipts = ("ACK",)
-        limits: dict[str, Any] = {"journal": tmp_path / "journal", "journalMaxBytes": "8m"}
-        with Run(options, **limits) as run:
+        with Run(journaled) as run:
             bodies, most = taken(run, MANY)
         assert bodies == BODIES
         assert most <= BOUND + MORE
 
     @pytest.mark.rule("5.14", "J.12")
     def test_also_if_its_writer_looked_before_the_receiver_did(
-        self, options: dict[str, str], devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, journaled: dict[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """All of the journal is one batch. Its commit wakes the writer, which finds nothing to delete, before
         the receiver has remembered the keys."""
@@ -127,8 +123,7 @@ class TestWithAJournal:
         step = JournalWriter.step
         monkeypatch.setattr(Deliveries, "room", late)
         monkeypatch.setattr(JournalWriter, "step", look)
-        limits: dict[str, Any] = {"journal": tmp_path / "journal", "journalMaxBytes": "8m"}
-        with Run(options, minMessagesPerTrigger=MANY, maxTriggerDelay="1s", **limits) as run:
+        with Run(journaled, minMessagesPerTrigger=MANY, maxTriggerDelay="1s") as run:
             bodies, most = taken(run, MANY)
         assert bodies == BODIES
         assert most <= BOUND + MORE
@@ -150,13 +145,9 @@ sys.stdin.read()
 
 @pytest.mark.rule("5.15")
 def test_sigterm_ends_a_paused_query_in_time(options: dict[str, str], devbroker: DevBroker) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", CHILD, json.dumps(options)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with process:
+    command = [sys.executable, "-c", CHILD, json.dumps(options)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
         assert process.stdout is not None
         timer = threading.Timer(PATIENCE, process.kill)
         timer.start()

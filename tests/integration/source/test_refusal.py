@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.driven import Run
+from support.driven import MODES, Run
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp import files
@@ -25,7 +25,7 @@ STATUS = ReceiverStatus("r", True, 0, 0, 0, 0, last_active=0.0, window_full=Fals
 GOOD = [b"m%d" % number for number in range(40)]
 
 pytestmark = pytest.mark.rule("7.6")
-JOURNALS = pytest.mark.parametrize("ack_after", [None, "commit", "journal"])
+IN_EVERY_MODE = pytest.mark.parametrize("mode", MODES)
 
 
 def poisoned(broker: DevBroker) -> None:
@@ -40,10 +40,6 @@ def options_for(url: str, *destinations: str, **options: str | int) -> dict[str,
     return {"url": url, "destination": json.dumps(destinations), **given}
 
 
-def journaled(folder: Path, ack_after: str | None) -> dict[str, str]:
-    return {} if ack_after is None else {"journal": str(folder / "journal"), "ackAfter": ack_after}
-
-
 def the_failure(run: Run) -> MalformedMessageError:
     """What Spark's calls raise once there is nothing more to commit."""
     deadline = time.monotonic() + PATIENCE
@@ -55,23 +51,38 @@ def the_failure(run: Run) -> MalformedMessageError:
     raise AssertionError("the query goes on")
 
 
-@JOURNALS
-def test_what_came_before_it_is_read_and_acked_first(
-    devbroker: DevBroker, tmp_path: Path, ack_after: str | None
-) -> None:
+@IN_EVERY_MODE
+def test_what_came_before_it_is_read_and_acked_first(devbroker: DevBroker, tmp_path: Path, mode: str) -> None:
+    """It waits for the commit, also with ackAfter=journal: otherwise what is in the journal would never be
+    read, however often the query is started. And every start gets on until the message is removed."""
     poisoned(devbroker)
-    with Run(options_for(devbroker.url, QUEUE), **journaled(tmp_path, ack_after)) as run:
+    further = MODES[mode](tmp_path)
+    with Run(options_for(devbroker.url, QUEUE), **further) as run:
         assert [row["body"] for row in run.gather(40)] == GOOD
+        wait_until(lambda: any(one.refused for one in run.status.receivers), what="the malformed message")
+        if mode == "ackAfter=journal":
+            wait_until(lambda: devbroker.queue(QUEUE).acked == 40, what="the ACKs")
+        (counts,) = [one.counts for one in run.status.receivers]
+        assert (counts.delivered, counts.malformed) == (41, 1)
+        for _ in range(3):
+            assert run.status.failure is None
+            assert len(run.read()) == 40
         run.commit()
         error = the_failure(run)
+        last = run.end
     assert error.code == "STOMP_MESSAGE_MALFORMED"
     assert all(part in str(error) for part in (QUEUE, "ID:", "a NUL", "onMalformed=column"))
     assert devbroker.bodies(QUEUE) == [b"bad", b"after"]
+    devbroker.publish(QUEUE, b"later")
+    with Run(options_for(devbroker.url, QUEUE), **further) as run:
+        run.start = run.end = last
+        the_failure(run)
+    assert devbroker.bodies(QUEUE) == [b"bad", b"after", b"later"]
 
 
-@JOURNALS
+@IN_EVERY_MODE
 def test_it_does_not_wait_for_a_pause_of_other_producers(
-    devbroker: DevBroker, tmp_path: Path, ack_after: str | None, monkeypatch: pytest.MonkeyPatch
+    devbroker: DevBroker, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under load there is always something that is not in the journal yet."""
     synced = files.sync
@@ -92,7 +103,7 @@ def test_it_does_not_wait_for_a_pause_of_other_producers(
     rows: list[bytes] = []
     try:
         with (
-            Run(options_for(devbroker.url, QUEUE, OTHER), **journaled(tmp_path, ack_after)) as run,
+            Run(options_for(devbroker.url, QUEUE, OTHER), **MODES[mode](tmp_path)) as run,
             pytest.raises(MalformedMessageError),
         ):
             deadline = time.monotonic() + 10.0
@@ -105,25 +116,6 @@ def test_it_does_not_wait_for_a_pause_of_other_producers(
     assert set(GOOD) <= set(rows)
 
 
-@JOURNALS
-def test_it_waits_for_the_commit(devbroker: DevBroker, tmp_path: Path, ack_after: str | None) -> None:
-    """Also with ackAfter=journal: otherwise what is in the journal would never be read, however often the
-    query is started."""
-    poisoned(devbroker)
-    with Run(options_for(devbroker.url, QUEUE), **journaled(tmp_path, ack_after)) as run:
-        assert len(run.gather(40)) == 40
-        wait_until(lambda: any(one.refused for one in run.status.receivers), what="the malformed message")
-        if ack_after == "journal":
-            wait_until(lambda: devbroker.queue(QUEUE).acked == 40, what="the ACKs")
-        (counts,) = [one.counts for one in run.status.receivers]
-        assert (counts.delivered, counts.malformed) == (41, 1)
-        for _ in range(3):
-            assert run.status.failure is None
-            assert len(run.read()) == 40
-        run.commit()
-        the_failure(run)
-
-
 def test_it_waits_for_the_receipts(devbroker: DevBroker) -> None:
     poisoned(devbroker)
     devbroker.faults.withhold_receipts = ("ACK",)
@@ -133,24 +125,6 @@ def test_it_waits_for_the_receipts(devbroker: DevBroker) -> None:
         wait_until(lambda: devbroker.queue(QUEUE).acked == 40, what="the ACKs")
         for _ in range(3):
             assert run.reader.latestOffset(run.start, None) == run.start
-
-
-@JOURNALS
-def test_every_start_gets_on_until_the_message_is_removed(
-    devbroker: DevBroker, tmp_path: Path, ack_after: str | None
-) -> None:
-    poisoned(devbroker)
-    further = journaled(tmp_path, ack_after)
-    with Run(options_for(devbroker.url, QUEUE), **further) as run:
-        run.gather(40)
-        run.commit()
-        the_failure(run)
-        last = run.end
-    devbroker.publish(QUEUE, b"later")
-    with Run(options_for(devbroker.url, QUEUE), **further) as run:
-        run.start = run.end = last
-        the_failure(run)
-    assert devbroker.bodies(QUEUE) == [b"bad", b"after", b"later"]
 
 
 def test_it_is_refused_again_on_another_connection(devbroker: DevBroker) -> None:
@@ -165,15 +139,26 @@ def test_it_is_refused_again_on_another_connection(devbroker: DevBroker) -> None
     assert devbroker.bodies(QUEUE) == [b"bad", b"after"]
 
 
+def receive(held: Deliveries, count: int) -> None:
+    """A block of so many messages."""
+    ends = [10 * number for number in range(1, count + 1)]
+    block = MessageBlock(b"MESSAGE\n\n\0" * count, ends, [b"1"] * count, [None] * count)
+    held.receive(block, received_at=0, version="1.2", dialect="")
+
+
 def holding(*counts: int) -> Deliveries:
     """A receiver with blocks of so many messages."""
     held = Deliveries(1 << 20, Log(DedupIndex()))
     held.connected(keyed=False)
     for count in counts:
-        ends = [10 * number for number in range(1, count + 1)]
-        block = MessageBlock(b"MESSAGE\n\n\0" * count, ends, [b"1"] * count, [None] * count)
-        held.receive(block, received_at=0, version="1.2", dialect="")
+        receive(held, count)
     return held
+
+
+def commit(held: Deliveries, count: int, end: int) -> None:
+    """So many messages more are a batch, which is committed."""
+    held.number(count)
+    held.log.commit(end)
 
 
 def test_what_another_receiver_is_about_to_bring_is_waited_for() -> None:
@@ -189,51 +174,47 @@ def test_what_another_receiver_is_about_to_bring_is_waited_for() -> None:
     assert refusal.failure([refused, replace(other, last_active=101.0)], 101.1) is None
 
 
-REFUSED = replace(STATUS, refused=MalformedMessageError("bad"))
+class TestWhatIsWaitedFor:
+    REFUSED = replace(STATUS, refused=MalformedMessageError("bad"))
 
+    def begin(self, *counts: int) -> None:
+        """The malformed message comes behind blocks of so many."""
+        self.held = holding(*counts)
+        self.refusal = Refusal([self.held])
+        assert self.waits
 
-def test_what_was_dropped_meanwhile_is_not_waited_for() -> None:
-    """Another receiver's connection broke, and its messages went elsewhere."""
-    held = holding(1)
-    refusal = Refusal([held])
-    assert refusal.failure([REFUSED], 100.0) is None
-    assert refusal.failure([REFUSED], 101.0) is None
-    held.disconnected(redelivers=True)
-    assert refusal.failure([REFUSED], 101.0) is REFUSED.refused
+    @property
+    def waits(self) -> bool:
+        failure = self.refusal.failure([self.REFUSED], 101.0)
+        assert failure in (None, self.REFUSED.refused)
+        return failure is None
 
+    def test_nothing_that_was_dropped_meanwhile(self) -> None:
+        """Another receiver's connection broke, and its messages went elsewhere."""
+        self.begin(1)
+        assert self.waits
+        self.held.disconnected(redelivers=True)
+        assert not self.waits
 
-def test_what_comes_later_is_not_waited_for() -> None:
-    held = holding(1)
-    refusal = Refusal([held])
-    assert refusal.failure([REFUSED], 101.0) is None
-    held.receive(
-        MessageBlock(b"MESSAGE\n\n\0", [10], [b"1"], [None]), received_at=0, version="1.2", dialect=""
-    )
-    held.number(1)
-    held.log.commit(1)
-    assert refusal.failure([REFUSED], 101.0) is REFUSED.refused
+    def test_nothing_that_comes_later(self) -> None:
+        self.begin(1)
+        receive(self.held, 1)
+        commit(self.held, 1, 1)
+        assert not self.waits
 
+    def test_all_batches_with_what_came_before(self) -> None:
+        """A limit lets a batch have only some of the messages that came together."""
+        self.begin(2, 5)
+        for end in range(1, 8):
+            assert self.waits
+            commit(self.held, 1, end)
+        assert not self.waits
 
-def test_all_batches_with_what_came_before_are_waited_for() -> None:
-    """A limit lets a batch have only some of the messages that came together."""
-    held = holding(2, 5)
-    refusal = Refusal([held])
-    assert refusal.failure([REFUSED], 101.0) is None
-    for end in range(1, 8):
-        assert refusal.failure([REFUSED], 101.0) is None
-        held.number(1)
-        held.log.commit(end)
-    assert refusal.failure([REFUSED], 101.0) is REFUSED.refused
-
-
-def test_what_stays_of_a_broken_connection_is_waited_for() -> None:
-    """The broker does not redeliver the messages of a plain topic."""
-    held = holding(2)
-    refusal = Refusal([held])
-    assert refusal.failure([REFUSED], 101.0) is None
-    held.disconnected(redelivers=True, but=["t"])
-    assert held.inbox.pending == 2
-    assert refusal.failure([REFUSED], 101.0) is None
-    held.number(2)
-    held.log.commit(2)
-    assert refusal.failure([REFUSED], 101.0) is REFUSED.refused
+    def test_what_stays_of_a_broken_connection(self) -> None:
+        """The broker does not redeliver the messages of a plain topic."""
+        self.begin(2)
+        self.held.disconnected(redelivers=True, but=["t"])
+        assert self.held.inbox.pending == 2
+        assert self.waits
+        commit(self.held, 2, 2)
+        assert not self.waits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.driven import Run
+from support.driven import Run, log_entry
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -36,18 +35,12 @@ class Hanging:
         return self._batches(checkpoint, log)
 
 
-def log(root: Path, name: str, batch: int, content: Any) -> None:
-    """As Spark writes an offset or commit log entry."""
-    (root / name).mkdir(exist_ok=True)
-    (root / name / str(batch)).write_text("v1\n{}\n" + json.dumps(content))
-
-
 def plan(run: Run, root: Path, batch: int) -> list[Any]:
     """Spark logs and plans a batch, which is there already."""
     wait_until(lambda: run.status.receivers[0].received >= 5 * (batch + 1), what="the messages")
     run.end = run.reader.latestOffset(run.start, None)
     assert run.end != run.start
-    log(root, "offsets", batch, run.end)
+    log_entry(root, "offsets", batch, run.end)
     return list(run.reader.partitions(run.start, run.end))
 
 
@@ -70,16 +63,6 @@ def hanging(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
 
 def seconds(since: float) -> float:
     return time.monotonic() - since
-
-
-def test_a_task_that_reads_does_not_wait(run: Run, tmp_path: Path, hanging: Hanging) -> None:
-    plan(run, tmp_path, 0)
-    assert hanging.reached.wait(PATIENCE)
-    begun = time.monotonic()
-    assert [row["body"] for row in run.read()] == BODIES
-    run.commit()
-    assert run.status.receivers[0].subscribed
-    assert seconds(begun) < 4
 
 
 @pytest.mark.rule("1.5")
@@ -105,6 +88,7 @@ def test_a_call_that_waits_for_its_checkpoint_holds_nobody_up(
         assert hanging.reached.wait(PATIENCE)
         begun = time.monotonic()
         assert [row["body"] for row in run.read()] == BODIES
+        assert run.status.receivers[0].subscribed
         run.reader.stop()
         assert seconds(begun) < 8
     finally:

@@ -5,32 +5,37 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 import pytest
 from support.scripted import ScriptedBroker, Stream, header_of, message
-from support.tcp import tcp_server
+from support.tcp import stomp_server
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.columns import Projection
 from spark_stomp.errors import MalformedMessageError, StreamTruncated, SubscribeTimeout, UnsupportedError
-from spark_stomp.options import parse_batch_options
+from spark_stomp.options import SourceOptions, parse_batch_options
 from spark_stomp.source.reads import RowSettings, read_stream, tail_stream
 
 NAME = "/amq/queue/a"
 
 
+@contextmanager
+def parsed(scripted: ScriptedBroker, **options: str) -> Iterator[SourceOptions]:
+    with stomp_server(scripted.serve) as url:
+        yield parse_batch_options({"url": url, "destination": NAME, "idleTimeout": "200ms", **options})
+
+
 def read(stream: Stream, **options: str) -> list[str]:
     """The stable id of each row."""
-    with tcp_server(stream.broker.serve, together=True) as port:
-        given = {"url": f"stomp://127.0.0.1:{port}", "destination": NAME, "idleTimeout": "200ms", **options}
-        parsed = parse_batch_options({"startingOffsets": "earliest", **given})
-        settings = RowSettings.of(parsed, Projection.of("stable_id"))
-        batches = [
-            decode_frames(batch, settings.projection, settings.rules(dialect, batch.receiver))
-            for batch, dialect in read_stream(parsed, NAME)
-        ]
-    return [one for batch in batches for one in batch.column("stable_id").to_pylist()]
+    found: list[str] = []
+    with parsed(stream.broker, **{"startingOffsets": "earliest", **options}) as given:
+        settings = RowSettings.of(given, Projection.of("stable_id"))
+        for batch, dialect in read_stream(given, NAME):
+            rows = decode_frames(batch, settings.projection, settings.rules(dialect, batch.receiver))
+            found += rows.column("stable_id").to_pylist()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -59,9 +64,6 @@ def test_ends_with_what_was_there_although_more_comes() -> None:
     stream = Stream(*range(12), window=5)
     stream.published = [7]
     assert len(read(stream)) == 7
-
-
-def test_of_an_empty_stream_has_no_rows() -> None:
     assert read(Stream()) == []
 
 
@@ -106,9 +108,8 @@ def test_goes_on_behind_the_last_message_after_a_broken_connection(memory: str) 
 
 def test_that_is_given_up_leaves_nothing_running() -> None:
     stream = Stream(*range(12), window=3)
-    with tcp_server(stream.broker.serve, together=True) as port:
-        given = {"url": f"stomp://127.0.0.1:{port}", "destination": NAME, "startingOffsets": "earliest"}
-        batches = read_stream(parse_batch_options(given), NAME)
+    with parsed(stream.broker, startingOffsets="earliest") as given:
+        batches = read_stream(given, NAME)
         next(batches)
         batches.close()  # type: ignore[attr-defined]
     assert not any(thread.name.startswith("stomp-receiver") for thread in threading.enumerate())
@@ -124,9 +125,8 @@ def test_yields_what_came_before_a_malformed_message() -> None:
         )
         return {b"last": last, b"first": good + last}.get(where, b"")
 
-    with tcp_server(ScriptedBroker(b"RabbitMQ/3.10.8", asked).serve, together=True) as port:
-        given = {"url": f"stomp://127.0.0.1:{port}", "destination": NAME, "startingOffsets": "earliest"}
-        batches = read_stream(parse_batch_options(given), NAME)
+    with parsed(ScriptedBroker(b"RabbitMQ/3.10.8", asked), startingOffsets="earliest") as given:
+        batches = read_stream(given, NAME)
         assert len(next(batches)[0].ends) == 1
         with pytest.raises(MalformedMessageError, match="a NUL"):
             next(batches)
@@ -148,20 +148,18 @@ class TestTheNewest:
     @staticmethod
     def shown(stream: Stream, count: int, *, follows: bool = False, **options: str) -> Iterator[int]:
         """The offset of each message."""
-        with tcp_server(stream.broker.serve, together=True) as port:
-            given = {"url": f"stomp://127.0.0.1:{port}", "destination": NAME, "idleTimeout": "200ms"}
-            for batch, _ in tail_stream(parse_batch_options(given | options), NAME, count, follows=follows):
+        with parsed(stream.broker, **options) as given:
+            for batch, _ in tail_stream(given, NAME, count, follows=follows):
                 yield from range(batch.first_number, batch.end)
 
     def test_messages_up_to_the_end(self) -> None:
+        """Retention may have deleted some."""
+        assert [*self.shown(Stream(7, 8, 9), 9)] == [7, 8, 9]
         stream = Stream(*range(12), window=2)
         stream.published = [9]
         assert [*self.shown(stream, 5)] == [4, 5, 6, 7, 8]
         assert [*self.shown(stream, 0)] == []
         assert [*self.shown(Stream(), 5)] == []
-
-    def test_messages_of_which_retention_has_deleted_some(self) -> None:
-        assert [*self.shown(Stream(7, 8, 9), 9)] == [7, 8, 9]
 
     def test_messages_that_a_filter_leaves_out_are_not_waited_for(self) -> None:
         stream = Stream(*range(12))

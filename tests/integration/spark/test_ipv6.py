@@ -31,13 +31,6 @@ def reads_and_writes(options: dict[str, str], broker: DevBroker, **further: str)
         broker.wait_until(lambda: broker.queue(QUEUE).depth == 0)
 
 
-@pytest.mark.parametrize("tls", ["auto", "true"])
-def test_tcp(tls: str) -> None:
-    with DevBroker(host="::1") as broker:
-        assert broker.url == f"stomp://[::1]:{broker.port}"
-        reads_and_writes({"url": broker.url}, broker, frameServerTls=tls)
-
-
 def test_tls_checks_the_address(devbroker: DevBroker, tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ca")
     with tls_front(devbroker.port, authority.issue("::1").server_context(), "::1") as port:

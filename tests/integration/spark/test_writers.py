@@ -21,10 +21,7 @@ QUEUE = "/queue/out"
 
 
 def write(
-    devbroker: DevBroker,
-    names: Sequence[str],
-    rows: list[tuple[Any, ...]],
-    **options: str,
+    devbroker: DevBroker, names: Sequence[str], rows: list[tuple[Any, ...]], **options: str
 ) -> TaskResult:
     parsed = sink_options(devbroker.url, destination=QUEUE, **options)
     row = Row(*names)

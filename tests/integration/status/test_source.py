@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.driven import Run
+from support.driven import Run, log_entry
 from support.waiting import wait_until
 
 from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.source.receivers import ReceiverGroup
-from spark_stomp.status import prometheus, read_statuses
 from spark_stomp.status.files import StatusFile
 
 QUEUE = "/queue/a"
@@ -38,11 +37,21 @@ def wait_shown(path: Path, **wanted: object) -> dict[str, Any]:
     return read(path)
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "status.json"
+
+
+@pytest.fixture
+def options(devbroker: DevBroker, path: Path) -> dict[str, str]:
+    """Of a query whose queue has five messages."""
+    devbroker.publish_many(QUEUE, [b"m"] * 5)
+    return {"url": devbroker.url, "destination": QUEUE, "statusFile": str(path)}
+
+
 class TestOfAQuery:
-    def test_shows_it_from_beginning_to_end(self, devbroker: DevBroker, tmp_path: Path) -> None:
-        path = tmp_path / "status.json"
-        devbroker.publish_many(QUEUE, [b"m"] * 5)
-        with Run({"url": devbroker.url, "destination": QUEUE, "statusFile": str(path)}) as run:
+    def test_shows_it_from_beginning_to_end(self, options: dict[str, str], path: Path) -> None:
+        with Run(options) as run:
             run.gather(5)
             shown = wait_shown(path, unacked=5, running=True)
             assert shown["totals"]["rows_waiting"] == 5
@@ -54,18 +63,17 @@ class TestOfAQuery:
         assert not shown["running"]
         assert shown["failure"] is None
 
-    def test_rows_are_those_of_this_run(self, devbroker: DevBroker, tmp_path: Path) -> None:
-        options = {"url": devbroker.url, "destination": QUEUE, "journal": str(tmp_path / "journal")}
+    def test_rows_are_those_of_this_run(self, options: dict[str, str], tmp_path: Path) -> None:
+        options["journal"] = str(tmp_path / "journal")
 
         def rows(run: Run) -> tuple[int, int]:
             totals = run.status.document["totals"]
             return totals["rows"], totals["rows_waiting"]
 
-        devbroker.publish_many(QUEUE, [b"m"] * 7)
-        with Run(options, maxMessagesPerTrigger=5) as first:
-            first.gather(5)
+        with Run(options, maxMessagesPerTrigger=3) as first:
+            first.gather(3)
             first.commit()
-            wait_until(lambda: rows(first) == (5, 2), what="the rows of the first run")
+            wait_until(lambda: rows(first) == (3, 2), what="the rows of the first run")
         with Run(options) as second:
             second.start = second.end = first.start
             second.gather(2)
@@ -73,21 +81,15 @@ class TestOfAQuery:
             second.commit()
             assert rows(second) == (2, 0)
 
-    def test_a_failure_is_shown(self, tmp_path: Path) -> None:
-        path = tmp_path / "status.json"
-        with DevBroker() as broker:
-            options = {"url": broker.url, "destination": QUEUE, "statusFile": str(path)}
-            with Run(options, reconnectTimeout="1ms") as run:
-                run.idle()
-                broker.stop()
-                wait_until(lambda: run.status.failure is not None, what="the end of the receiver")
-                wait_shown(path, connected=0)
+    def test_a_failure_is_shown(self, options: dict[str, str], path: Path, devbroker: DevBroker) -> None:
+        with Run(options, reconnectTimeout="1ms") as run:
+            run.gather(5)
+            devbroker.stop()
+            wait_until(lambda: run.status.failure is not None, what="the end of the receiver")
+            wait_shown(path, connected=0)
         assert read(path)["failure"].startswith("[STOMP_CONNECTION_LOST]")
 
-    def test_an_error_that_spark_was_told_is_shown(self, devbroker: DevBroker, tmp_path: Path) -> None:
-        path = tmp_path / "status.json"
-        options = {"url": devbroker.url, "destination": QUEUE, "statusFile": str(path)}
-        devbroker.publish_many(QUEUE, [b"m"] * 5)
+    def test_an_error_that_spark_was_told_is_shown(self, options: dict[str, str], path: Path) -> None:
         with Run(options) as run:
             run.gather(5)
             start = run.start
@@ -98,37 +100,30 @@ class TestOfAQuery:
 
     @pytest.mark.parametrize("committed", [False, True])
     def test_an_end_within_a_batch_is_shown(
-        self, devbroker: DevBroker, tmp_path: Path, committed: bool
+        self, options: dict[str, str], tmp_path: Path, committed: bool
     ) -> None:
         """All that a source sees if a sink fails: its process is told to end."""
 
-        def log(name: str, content: object) -> None:
-            (tmp_path / name).mkdir()
-            (tmp_path / name / "0").write_text("v1\n{}\n" + json.dumps(content))
-
         path = tmp_path / "spark_stomp" / "status.json"
-        devbroker.publish_many(QUEUE, [b"m"] * 5)
-        with Run({"url": devbroker.url, "destination": QUEUE, "checkpointLocation": str(tmp_path)}) as run:
+        del options["statusFile"]
+        with Run(options, checkpointLocation=tmp_path) as run:
             while run.end == run.start:
                 run.end = run.reader.latestOffset(run.start, None)
-            log("offsets", run.end)
+            log_entry(tmp_path, "offsets", 0, run.end)
             run.read()
             assert not wait_shown(path, unacked=5)["unfinished"]
             if committed:
-                log("commits", {})
+                log_entry(tmp_path, "commits", 0, {})
         assert read(path)["unfinished"] is not committed
         assert main(["status", str(tmp_path), "--quiet"]) == (0 if committed else 1)
 
     @pytest.mark.parametrize("ended", ["committed", "within a batch", "within a batch of a journal"])
     def test_without_a_checkpoint_a_call_that_never_came_shows_it(
-        self, devbroker: DevBroker, tmp_path: Path, ended: str
+        self, options: dict[str, str], path: Path, tmp_path: Path, ended: str
     ) -> None:
         """The messages of that batch come again, but for those that a journal has ACKed before."""
-        path = tmp_path / "status.json"
-        options = {"url": devbroker.url, "destination": QUEUE, "statusFile": str(path)}
         if ended == "within a batch of a journal":
             options |= {"journal": str(tmp_path / "journal"), "ackAfter": "journal"}
-        devbroker.publish_many(QUEUE, [b"m"] * 5)
         with Run(options) as run:
             run.gather(5)
             if ended == "committed":
@@ -139,11 +134,9 @@ class TestOfAQuery:
         assert status["waiting_for"] is status["batch_since"] is None
 
     def test_of_durable_messages_that_are_acked_none_counts_as_committed(
-        self, devbroker: DevBroker, tmp_path: Path
+        self, options: dict[str, str], tmp_path: Path
     ) -> None:
-        options = {"url": devbroker.url, "destination": QUEUE, "journal": str(tmp_path / "journal")}
-        devbroker.publish_many(QUEUE, [b"m"] * 5)
-        with Run(options | {"ackAfter": "journal"}) as run:
+        with Run(options, journal=tmp_path / "journal", ackAfter="journal") as run:
             run.gather(5)
             wait_until(lambda: run.counters()[0]["acked"] == 5, what="the ACKs")
             assert run.status.document["totals"]["committed"] == 0
@@ -152,7 +145,7 @@ class TestOfAQuery:
             assert run.status.document["totals"]["committed"] == 5
 
     def test_nobody_waits_for_a_write_that_hangs(
-        self, devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, options: dict[str, str], devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         begun, over = threading.Event(), threading.Event()
 
@@ -161,8 +154,6 @@ class TestOfAQuery:
             over.wait(60.0)
 
         monkeypatch.setattr(StatusFile, "write", hang)
-        devbroker.publish_many(QUEUE, [b"m"] * 5)
-        options = {"url": devbroker.url, "destination": QUEUE, "statusFile": str(tmp_path / "status.json")}
         with Run(options) as run:
             run.gather(5)
             assert begun.wait(60.0)
@@ -175,31 +166,6 @@ class TestOfAQuery:
 
 class TestOfTwoSources:
     """Of one query, so with the same checkpoint, and here with all options alike."""
-
-    def test_all_is_shown_of_both(
-        self, devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        options = {"url": devbroker.url, "destination": QUEUE, "checkpointLocation": str(tmp_path)}
-        with Run(options) as one, Run(options) as two:
-            one.idle()
-            two.idle()
-            devbroker.publish_many(QUEUE, [b"m"] * 6)
-
-            def delivered() -> int:
-                return sum(status["totals"]["delivered"] for status in read_statuses(tmp_path))
-
-            wait_until(lambda: delivered() == 6, what="all messages in both files")
-            assert [status["source"] for status in read_statuses(tmp_path)] == [1, 2]
-            assert [list(status["receivers"]) for status in read_statuses(tmp_path)] == [[f"{QUEUE}#0"]] * 2
-            assert [run.status.document["source"] for run in (one, two)] == [1, 2]
-            assert main(["status", str(tmp_path)]) == 0
-            out = capsys.readouterr().out
-            assert f"{tmp_path.name}  running" in out and f"{tmp_path.name}, source 2  running" in out
-            assert out.count(f"{QUEUE}#0") == 2
-            text = prometheus(tmp_path)
-            assert text.count("\nspark_stomp_connected{") == 2
-            assert text.count(f'source="2",receiver="{QUEUE}#0"') > 10
-        assert [status["running"] for status in read_statuses(tmp_path)] == [False, False]
 
     def test_the_exit_code_is_that_of_the_worst(
         self, devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from support.fronts import websocket_front
-from support.options import source_options
-from support.tcp import says, tcp_server, unused_port
+from support.options import connected
+from support.tcp import says, stomp_server, tcp_server, unused_port
 from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
@@ -24,19 +24,29 @@ from spark_stomp.errors import (
     LoginRefused,
     NotStompServer,
     StompError,
-    TlsRefused,
     VersionError,
 )
-from spark_stomp.transport import open_connection
 from spark_stomp.transport.logins import RefusedLogins
 
 
 def connect(url: str, **options: object) -> str | None:
     """Open and close a connection; returns the version spoken."""
-    with open_connection(source_options(url, **options).connection) as connection:
+    with connected(url, **options) as connection:
         version = connection.session.version
         connection.disconnect(5)
         return version
+
+
+def refusal(*answers: bytes, **options: object) -> StompError:
+    """The error of a connection to a server with these answers."""
+    refused = pytest.raises(StompError)
+    with stomp_server(says(*answers)) as url, refused as error, connected(url, **options) as connection:
+        connection.await_receipts({"r": "SUBSCRIBE"}, PATIENCE)
+    return error.value
+
+
+def all_that_is_told(error: StompError) -> str:
+    return "".join(traceback.format_exception(error))
 
 
 @pytest.mark.rule("7.1")
@@ -47,13 +57,13 @@ class TestWithoutHeartbeats:
 
     def options_of(self, url: str, **options: object) -> dict[str, int]:
         """What the socket of a connection has."""
-        with open_connection(source_options(url, **options).connection) as connection:
-            twin = socket.socket(fileno=os.dup(connection._stream.fileno()))
-            with twin:
-                assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-                return {
-                    name: twin.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in self.WANTED
-                }
+        with (
+            connected(url, **options) as connection,
+            socket.socket(fileno=os.dup(connection._stream.fileno())) as twin,
+        ):
+            assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            wanted = {name: getattr(socket, name) for name in self.WANTED}
+            return {name: twin.getsockopt(socket.IPPROTO_TCP, number) for name, number in wanted.items()}
 
     @pytest.fixture(autouse=True)
     def on_this_platform(self) -> None:
@@ -100,16 +110,9 @@ def test_if_nobody_listens_it_asks_whether_stomp_is_on(scheme: str) -> None:
 def test_a_broker_that_quotes_connect_does_not_give_its_secrets_away(answer: bytes) -> None:
     secret, token = "s3cret\\:word", "t0ken value"
     shown = {b"raw": secret.encode(), b"escaped": rb"s3cret\\\cword", b"token": token.encode()}
-
-    with tcp_server(says(answer % shown)) as port, pytest.raises(StompError) as refused:
-        connect(
-            f"stomp://127.0.0.1:{port}",
-            login="ada",
-            password=secret,
-            secretConnectHeaders=json.dumps({"authorization": token}),
-            acceptVersions="1.2",
-        )
-    told = "".join(traceback.format_exception(refused.value))
+    given = {"login": "ada", "password": secret, "acceptVersions": "1.2"}
+    headers = json.dumps({"authorization": token})
+    told = all_that_is_told(refusal(answer % shown, secretConnectHeaders=headers, **given))
     assert "s3cre" not in told
     assert "t0ken" not in told
     assert "***" in told or "body ..." in told
@@ -126,11 +129,8 @@ def test_a_broker_that_quotes_connect_does_not_give_its_secrets_away(answer: byt
     ],
 )
 def test_nor_does_one_whose_words_are_cut_or_come_later(answer: bytes) -> None:
-    with tcp_server(says(answer % {b"secret": b"s3cretword"})) as port, pytest.raises(StompError) as refused:
-        options = source_options(f"stomp://127.0.0.1:{port}", login="ada", password="s3cretword")
-        with open_connection(options.connection) as connection:
-            connection.await_receipts({"r": "SUBSCRIBE"}, PATIENCE)
-    told = "".join(traceback.format_exception(refused.value))
+    given = {"login": "ada", "password": "s3cretword"}
+    told = all_that_is_told(refusal(answer % {b"secret": b"s3cretword"}, **given))
     assert "s3c" not in told
     assert "***" in told
 
@@ -184,11 +184,10 @@ class TestABackslash:
         self, unescape: str, login: str, password: str, connects: list[int]
     ) -> None:
         broker = Reads(unescape, login, password)
-        with tcp_server(broker.serve) as port:
+        with stomp_server(broker.serve) as url:
             for count in connects:
                 broker.connects = 0
-                options = source_options(f"stomp://127.0.0.1:{port}", login=login, password=password)
-                open_connection(options.connection).close()
+                connected(url, login=login, password=password).close()
                 assert broker.connects == count
 
     @pytest.mark.rule("4.8")
@@ -206,20 +205,19 @@ class TestABackslash:
         self, login: str, password: str, named: str, connects: int
     ) -> None:
         broker = Reads("keeps", "ada", "right")
-        with tcp_server(broker.serve) as port:
+        with stomp_server(broker.serve) as url:
             for _ in range(3):
                 with pytest.raises(LoginRefused):
-                    connect(f"stomp://127.0.0.1:{port}", login=login, password=password, broker=named)
+                    connect(url, login=login, password=password, broker=named)
         assert broker.connects == connects
 
 
 def test_the_password_of_a_file_is_sent_and_not_given_away(tmp_path: Path) -> None:
     (file := tmp_path / "password").write_text("s3cretword\n")
     quotes = b"ERROR\nmessage:no s3cretword\n\npasscode s3cretword\0"
-    with tcp_server(says(quotes)) as port, pytest.raises(LoginRefused) as refused:
-        connect(f"stomp://127.0.0.1:{port}", login="ada", passwordFile=file)
-    told = "".join(traceback.format_exception(refused.value))
-    assert "s3c" not in told and "***" in told
+    refused = refusal(quotes, login="ada", passwordFile=file)
+    told = all_that_is_told(refused)
+    assert type(refused) is LoginRefused and "s3c" not in told and "***" in told
     with DevBroker(users={"ada": "s3cretword"}) as broker:
         connect(broker.url, login="ada", passwordFile=file)
 
@@ -231,15 +229,8 @@ def test_each_address_gets_what_the_file_has_then(tmp_path: Path) -> None:
         connection.recv(1000)
         file.write_text("new")
 
-    with tcp_server(rotate) as port, DevBroker(users={"ada": "new"}) as broker:
-        connect(f"stomp://127.0.0.1:{port},{broker.url}", login="ada", passwordFile=file)
-
-
-def test_a_client_id_in_use_is_known_whatever_the_password() -> None:
-    used = b"ERROR\nmessage:Client: c already connected\n\n\0"
-    told = pytest.raises(ClientIdInUse, match=r"clientId c .*: \*\*\*: c already")
-    with tcp_server(says(used)) as port, told:
-        connect(f"stomp://127.0.0.1:{port}", clientId="c", login="ada", password="Client")
+    with stomp_server(rotate) as url, DevBroker(users={"ada": "new"}) as broker:
+        connect(f"{url},{broker.url}", login="ada", passwordFile=file)
 
 
 def test_no_common_version() -> None:
@@ -255,51 +246,48 @@ def test_a_server_of_another_kind(answer: bytes) -> None:
         connect(f"stomp://127.0.0.1:{port}", connectTimeout="5s")
 
 
-def test_a_server_that_hangs_up_at_once() -> None:
-    with (
-        tcp_server(lambda connection: None) as port,
-        pytest.raises(ConnectFailed, match=r"without answering.*\?$"),
-    ):
-        connect(f"stomp://127.0.0.1:{port}")
-
-
-def test_activemq_may_hang_up_if_the_client_id_is_in_use() -> None:
-    told = pytest.raises(ConnectFailed, match="Or is clientId ada still in use")
-    with tcp_server(lambda connection: None) as port, told:
-        connect(f"stomp://127.0.0.1:{port}", clientId="ada")
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({}, r"without answering.*\?$"), ({"clientId": "ada"}, "Or is clientId ada still in use")],
+)
+def test_a_server_that_hangs_up_at_once(options: dict[str, str], told: str) -> None:
+    """ActiveMQ may do that if the client id is in use."""
+    with stomp_server(lambda connection: None) as url, pytest.raises(ConnectFailed, match=told):
+        connect(url, **options)
 
 
 def test_a_server_that_says_nothing_costs_the_timeout_and_no_more() -> None:
     begun = time.monotonic()
-    with tcp_server(says()) as port, pytest.raises(ConnectTimeout, match=r"connectTimeout \(0.5s\)"):
-        connect(f"stomp://127.0.0.1:{port}", connectTimeout="500ms")
+    with stomp_server(says()) as url, pytest.raises(ConnectTimeout, match=r"connectTimeout \(0.5s\)"):
+        connect(url, connectTimeout="500ms")
     assert 0.5 <= time.monotonic() - begun < 5
 
 
-def test_plain_stomp_behind_a_tls_url(devbroker: DevBroker) -> None:
-    with pytest.raises((TlsRefused, ConnectTimeout)):
-        connect(devbroker.url.replace("stomp://", "stomp+ssl://"), connectTimeout="2s")
+IN_USE = "Broker: b - Client: ada already connected from tcp://127.0.0.1:5"
 
 
-class TestClientIdInUse:
-    WORDS = b"Broker: b - Client: ada already connected from tcp://127.0.0.1:5"
-
-    def refused(self, words: bytes, **options: object) -> LoginRefused:
-        answer = b"ERROR\nmessage:" + words.replace(b":", b"\\c") + b"\n\n\0"
-        with tcp_server(says(answer)) as port, pytest.raises(LoginRefused) as refusal:
-            connect(f"stomp://127.0.0.1:{port}", **options)
-        return refusal.value
-
-    def test_is_told_from_a_refused_login(self) -> None:
-        refusal = self.refused(self.WORDS, clientId="ada")
-        assert isinstance(refusal, ClientIdInUse)
-        assert "clientId ada" in str(refusal)
-
-    def test_only_where_one_was_given_and_the_broker_says_so(self) -> None:
-        assert not isinstance(self.refused(self.WORDS), ClientIdInUse)
-        assert not isinstance(
-            self.refused(b"User name or password is invalid", clientId="ada"), ClientIdInUse
-        )
+@pytest.mark.parametrize(
+    ("words", "options", "told"),
+    [
+        (IN_USE, {"clientId": "ada"}, "clientId ada"),
+        # Whatever the password is.
+        (
+            "Client: c already connected",
+            {"clientId": "c", "login": "ada", "password": "Client"},
+            "***: c already",
+        ),
+        # Only where a client id was given, and the broker says so.
+        (IN_USE, {}, None),
+        ("User name or password is invalid", {"clientId": "ada"}, None),
+    ],
+)
+def test_a_client_id_in_use_is_told_from_a_refused_login(
+    words: str, options: dict[str, str], told: str | None
+) -> None:
+    refused = refusal(b"ERROR\nmessage:%b\n\n\0" % words.replace(":", "\\c").encode(), **options)
+    assert isinstance(refused, LoginRefused)
+    assert isinstance(refused, ClientIdInUse) == (told is not None)
+    assert told is None or (told in str(refused) and f"clientId {options['clientId']}" in str(refused))
 
 
 class TestSeveralEndpoints:

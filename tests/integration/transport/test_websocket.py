@@ -8,48 +8,25 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from support.fronts import websocket_front
-from support.options import source_options
-from support.session import ack, send, subscribe
+from support.options import connected
+from support.session import send, subscribe
 from support.tcp import says, tcp_server
-from support.waiting import PATIENCE, wait_until
+from support.waiting import PATIENCE
 from websockets.sync.server import ServerConnection
 from websockets.sync.server import serve as websocket_server
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, NotStompServer, StompError, UnsupportedError
-from spark_stomp.protocol import Frame
-from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.websocket import split_frames
 
 QUEUE = "/queue/a"
 CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"
 BODIES = [b"", b"text", b"\0\1\2", b"caf\xe9", b"\n\n", b"x" * 1_000_000]
-
-
-def connected(url: str, **options: object) -> Connection:
-    return open_connection(source_options(url, **options).connection)
-
-
-def round_trip(connection: Connection) -> None:
-    """Send messages of every sort and read them back."""
-    receipt = connection.session.new_receipt()
-    for body in BODIES:
-        send(connection.session, QUEUE, body)
-    subscribe(connection.session, "0", QUEUE, receipt=receipt)
-    events: list[Any] = []
-    connection.await_receipts({receipt: "SUBSCRIBE"}, PATIENCE, events.extend)
-    deadline = time.monotonic() + 20
-    while len(events) < len(BODIES) and time.monotonic() < deadline:
-        events += connection.poll(1)
-    messages = [event for event in events if isinstance(event, Frame)]
-    assert [message.body for message in messages] == BODIES
-    for message in messages:
-        ack(connection.session, "0", message.get("ack") or "")
-    connection.disconnect(10)
 
 
 @pytest.fixture
@@ -64,27 +41,31 @@ def url(devbroker: DevBroker, received: list[str | bytes]) -> Iterator[str]:
         yield f"ws://127.0.0.1:{port}/ws"
 
 
-def test_messages_of_every_sort(devbroker: DevBroker, url: str) -> None:
+def test_messages_of_every_sort(devbroker: DevBroker, url: str, received: list[str | bytes]) -> None:
+    """Every frame is its own message, and what is UTF-8 goes as text."""
+    events: list[Any] = []
     with connected(url) as connection:
-        round_trip(connection)
-    wait_until(lambda: devbroker.queue(QUEUE).acked == len(BODIES), what="the ACKs")
-
-
-def test_every_frame_and_heartbeat_is_its_own_message(
-    devbroker: DevBroker, url: str, received: list[str | bytes]
-) -> None:
-    devbroker.publish_many(QUEUE, [b"m"] * 3)
-    with connected(url) as connection:
-        subscribe(connection.session, "0", QUEUE)
-        events: list[Any] = []
-        while len(events) < 3:
-            events += connection.poll(5)
-        handles = [(event.get("ack") or "").encode() for event in events]
-        connection.session.ack_raw(handles, receipt="all")
+        for body in BODIES:
+            send(connection.session, QUEUE, body)
+        subscribe(connection.session, "0", QUEUE, receipt="r")
+        connection.await_receipts({"r": "SUBSCRIBE"}, PATIENCE, events.extend)
+        deadline = time.monotonic() + 20
+        while len(events) < len(BODIES) and time.monotonic() < deadline:
+            events += connection.poll(1)
+        assert [event.body for event in events] == BODIES
+        connection.session.ack_raw([(event.get("ack") or "").encode() for event in events], receipt="all")
         connection.await_receipts({"all": "ACKs"}, PATIENCE)
-    texts = [message if isinstance(message, str) else message.decode() for message in received]
-    assert [text.partition("\n")[0] for text in texts] == ["CONNECT", "SUBSCRIBE", "ACK", "ACK", "ACK"]
-    assert all(text.endswith("\0") and text.count("\0") == 1 for text in texts)
+        connection.disconnect(10)
+    assert devbroker.queue(QUEUE).acked == len(BODIES)
+    frames = [one.encode() if isinstance(one, str) else one for one in received]
+    sent, others = frames[1:7], [frames[0], *frames[7:]]
+    assert [frame.partition(b"\n")[0] for frame in sent] == [b"SEND"] * 6
+    assert [type(one) for one in received[1:7]] == [str, str, str, bytes, str, str]
+    assert [frame.partition(b"\n")[0] for frame in others] == [
+        b"CONNECT", b"SUBSCRIBE", *[b"ACK"] * 6, b"DISCONNECT",
+    ]  # fmt: skip
+    assert all(frame.endswith(b"\0") for frame in frames)
+    assert all(frame.count(b"\0") == 1 for frame in others)
 
 
 @pytest.mark.parametrize("body", [b"x" * 20_000, "é".encode() * 10_000, b"\xe9" * 20_000])
@@ -100,19 +81,6 @@ def test_a_long_frame_goes_in_messages_of_8_kib_to_a_broker_that_joins_them(
         assert messages == 1 or max(map(len, sent)) <= 8192
         received.clear()
     assert devbroker.bodies(QUEUE) == [body, body]
-
-
-def test_what_is_utf8_goes_as_text(url: str, received: list[str | bytes]) -> None:
-    with connected(url) as connection:
-        send(connection.session, QUEUE, "café".encode())
-        send(connection.session, QUEUE, b"caf\xe9", receipt="last")
-        connection.await_receipts({"last": "SEND"}, PATIENCE)
-    assert [type(message) for message in received] == [str, str, bytes]
-
-
-def test_a_refused_upgrade_says_what_the_server_said() -> None:
-    with tcp_server(refuses) as port, pytest.raises(NotStompServer, match=rf"ws://127.0.0.1:{port}/ws.*404"):
-        connected(f"ws://127.0.0.1:{port}")
 
 
 def test_without_the_package_the_error_names_the_extra(
@@ -149,6 +117,8 @@ def test_what_the_server_says_is_quoted_in_short() -> None:
     with tcp_server(says(answer)) as port, said as refused:
         connected(f"ws://127.0.0.1:{port}/")
     assert len(str(refused.value)) < 400
+    with tcp_server(refuses) as port, pytest.raises(NotStompServer, match=rf"ws://127.0.0.1:{port}/ws.*404"):
+        connected(f"ws://127.0.0.1:{port}")
 
 
 TOKEN = "tops3cret/token"
@@ -180,6 +150,15 @@ def test_the_package_logs_neither_password_nor_token(url: str, caplog: pytest.Lo
     assert not any("s3cret" in said for said in ours)
 
 
+@contextmanager
+def serving(serve: Callable[[ServerConnection], None]) -> Iterator[str]:
+    """A WebSocket server that treats each connection so; yields its URL."""
+    with websocket_server(serve, "127.0.0.1", 0, subprotocols=["v12.stomp"]) as server:  # type: ignore[list-item]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
+        server.shutdown()
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_the_code_and_the_reason_of_the_end_are_quoted_without_secrets(before: bool) -> None:
     def serve(peer: ServerConnection) -> None:
@@ -189,14 +168,14 @@ def test_the_code_and_the_reason_of_the_end_are_quoted_without_secrets(before: b
             peer.recv()
         peer.close(1009, "tops3cret: Buffer size: [8,192]")
 
-    with websocket_server(serve, "127.0.0.1", 0, subprotocols=["v12.stomp"]) as server:  # type: ignore[list-item]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
-        said = pytest.raises(StompError, match=r"said: 1009 \(message too big\) .*8,192")
-        with said as refused, connected(url, login="a", password="tops3cret") as connection:
-            send(connection.session, QUEUE, b"x" * 20_000, receipt="r")
-            connection.await_receipts({"r": "SEND"}, PATIENCE)
-        server.shutdown()
+    said = pytest.raises(StompError, match=r"said: 1009 \(message too big\) .*8,192")
+    with (
+        serving(serve) as url,
+        said as refused,
+        connected(url, login="a", password="tops3cret") as connection,
+    ):
+        send(connection.session, QUEUE, b"x" * 20_000, receipt="r")
+        connection.await_receipts({"r": "SEND"}, PATIENCE)
     assert "s3cret" not in str(refused.value)
 
 
@@ -209,14 +188,10 @@ def test_one_large_message_is_not_held() -> None:
         peer.recv()
         peer.send(b"ERROR\nmessage:no\n\n%b\0" % (b"x" * (4 << 20)))
 
-    with websocket_server(serve, "127.0.0.1", 0, subprotocols=["v12.stomp"]) as server:  # type: ignore[list-item]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        port = server.socket.getsockname()[1]
-        with connected(f"ws://127.0.0.1:{port}/") as connection:
-            subscribe(connection.session, "0", QUEUE, receipt="r")
-            with pytest.raises(ConnectionLost):
-                connection.await_receipts({"r": "SUBSCRIBE"}, PATIENCE)
-        server.shutdown()
+    with serving(serve) as url, connected(url) as connection:
+        subscribe(connection.session, "0", QUEUE, receipt="r")
+        with pytest.raises(ConnectionLost):
+            connection.await_receipts({"r": "SUBSCRIBE"}, PATIENCE)
 
 
 def test_the_end_of_the_connection_is_noticed(devbroker: DevBroker, url: str) -> None:
