@@ -27,6 +27,16 @@ def taken(broker: Broker, queue: str, count: int) -> list[dict[str, Any]]:
 
 
 @on_real_brokers
+def test_odd_headers_of_many_rows(broker: Broker, queue: str) -> None:
+    odd = [("a", ""), ("b:", ":\\ \n\r "), ("ü €", "😀"), ("UPPER", "x" * 2_000), ("c\\", "\t tab")]
+    headers = [[odd[n % len(odd)], ("number", str(n))] for n in range(400)]
+    send(broker, {"body": [b"x" * n for n in range(400)], "headers": headers}, destination=queue)
+    for row in taken(broker, queue, 400):
+        number = len(row["body"])
+        assert {*headers[number]} <= {*row["headers"].items()}
+
+
+@on_real_brokers
 def test_what_a_message_is_like(broker: Broker, queue: str) -> None:
     headers = '{"correlation-id": "c:1", "reply-to": "/queue/replies"}'
     options = {"priority": 7, "ttl": "10m", "sendHeaders": headers}

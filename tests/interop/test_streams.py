@@ -179,6 +179,17 @@ class TestEnd:
         assert found == [*range(len(found) - 10), *range(10_000, 10_010)]
         assert 3_010 <= len(found) < len(messages_of(rabbitmq, busy)) + 10
 
+    @pytest.mark.rule("R.3")
+    def test_a_cut_while_the_end_is_asked_for(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 10)
+        with FaultProxy(rabbitmq.port) as proxy:
+            proxy.cut_before(b"x-stream-offset:next")
+            with run(rabbitmq, stream, url=proxy.url) as query:
+                query.reader._mode = Mode.DRAIN
+                assert offsets(query.batch()) == [*range(10)]
+                assert proxy.tripped
+
     def test_large_messages_on_a_slow_line(self, rabbitmq: RabbitMQ) -> None:
         """A message may take longer than the silence that says where a stream ends."""
         stream = new_stream(rabbitmq)
@@ -322,6 +333,22 @@ class TestGone:
             fill(rabbitmq, stream, 0, 60)
             with pytest.raises(StreamTruncated, match="ended at offset 0, and the next one to be read is 20"):
                 query.batch()
+
+    @pytest.mark.rule("R.6")
+    def test_a_new_stream_that_ends_within_the_planned_batch(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        name = f"stream:{stream_name(stream)}"
+        fill(rabbitmq, stream, 0, 95)
+        start, end = ({"logs": {name: {"id": "e", "next": at}}, "version": 2} for at in (90, 100))
+        with run(rabbitmq, stream) as query:
+            query.start, query.end = start, end
+            with pytest.raises(StreamTruncated, match=r"ended at offset 95, .* planned a batch up to 100"):
+                query.read()
+        with run(rabbitmq, stream, failOnDataLoss="false") as query:
+            query.start, query.end = start, end
+            assert query.read() == []
+            query.commit()
+            assert offsets(query.take(95)) == [*range(95)]
 
 
 class TestRecognition:
