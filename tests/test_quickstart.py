@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.connect import ConnectServer
 from support.pages import README
 
 BIN = Path(sys.executable).parent
@@ -62,10 +61,3 @@ def test_as_a_script_of_an_environment_that_is_not_activated(program: Path) -> N
 def test_with_spark_submit(program: Path) -> None:
     command: list[str | Path] = [BIN / "spark-submit", "--master", "local[2]"]
     assert shows_every_row(run(command, program, PYSPARK_PYTHON=sys.executable))
-
-
-@pytest.mark.soak
-@pytest.mark.spark
-@pytest.mark.timeout(420)
-def test_as_a_client_of_spark_connect(program: Path, connect_server: ConnectServer) -> None:
-    assert shows_every_row(run([sys.executable], program, **connect_server.client))

@@ -28,8 +28,7 @@ SPECULATION = {
 
 def main(master: str, folder: str, count: str, options: str) -> None:
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-    conf = {} if master.startswith("local") else SPECULATION
-    spark = spark_session(master, **{"spark.executor.memory": "512m", **conf})
+    spark = spark_session(master, **{"spark.executor.memory": "512m", **SPECULATION})
     register(spark)
     ids = spark.range(0, int(count), 1, 2).selectExpr("cast(id as string) as body", "id")
     ids.write.format("stomp").mode("append").options(**json.loads(options)).save()

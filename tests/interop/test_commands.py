@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-import select
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.brokers import Broker
 from support.brokers.fixtures import on_every_broker
-from support.driven import publish
-from support.waiting import wait_until
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.commands.main import main
@@ -49,30 +44,3 @@ def test_probe_send_and_peek(broker: Broker, tmp_path: Path, capfd: pytest.Captu
     # RabbitMQ alone counts what was given back.
     assert ("redelivered" in told.partition("\n")[0]) == (not free and broker.dialect == "rabbitmq")
     broker.wait_for(queue, ready=3)
-
-
-@pytest.mark.parametrize(
-    "broker",
-    ["devbroker", pytest.param("rabbitmq", marks=[pytest.mark.broker, pytest.mark.soak])],
-    indirect=True,
-)
-@pytest.mark.usefixtures("credentials")
-def test_tail_follows_a_topic_as_long_as_it_takes(broker: Broker) -> None:
-    """Nothing waits for an ACK, so more comes than any window holds."""
-    topic, count = broker.new_topic(), 50_000
-    command = [sys.executable, "-m", "spark_stomp", "tail", broker.url, topic, "-f", "--bodies"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        out = process.stdout
-
-        def subscribed() -> bool:
-            publish(broker.options(), topic, [b"begun"])
-            return bool(select.select([out], [], [], 0.1)[0])
-
-        try:
-            wait_until(subscribed, what="the first message")
-            publish(broker.options(), topic, [b"%d" % number for number in range(count)])
-            lines = (line for line in out if line != "begun\n")
-            assert [next(lines) for _ in range(count)] == [f"{number}\n" for number in range(count)]
-        finally:
-            process.kill()

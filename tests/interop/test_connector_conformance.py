@@ -6,7 +6,6 @@ Each test ends with what the broker's own management says of its queue: empty, a
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -15,33 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 from support.brokers import Broker
 from support.brokers.fixtures import on_every_broker, on_every_release, on_every_transport
-from support.driven import Run, publish, send_rows
-from support.session import subscribe
+from support.driven import Run, bodies, publish, send_rows
 from support.spark import Recorder, Running, stomp_stream
-from support.waiting import PATIENCE
 
-from spark_stomp.brokers import Dialect, dialect_named
+from spark_stomp.brokers import Dialect
 from spark_stomp.columns import Projection
 from spark_stomp.errors import BrokerError, StompError, TooManyMessages
-from spark_stomp.options import parse_batch_options, parse_source_options
-from spark_stomp.protocol import Event, MessageBlock, unescape
+from spark_stomp.options import parse_batch_options
 from spark_stomp.spark.readers import StompBatchReader
-from spark_stomp.transport import open_connection
 
 BODIES = [b"message %d" % number for number in range(300)]
-
-
-@pytest.fixture
-def queue(broker: Broker) -> Iterator[str]:
-    """A new queue, which must be empty at the end with nothing un-acked."""
-    destination = broker.new_queue()
-    yield destination
-    broker.wait_for(destination, ready=0, unacked=0)
-
-
-@pytest.fixture
-def dialect(broker: Broker) -> Dialect:
-    return dialect_named(broker.dialect)
 
 
 def run(broker: Broker, queue: str, *columns: str, **options: Any) -> Run:
@@ -60,10 +42,6 @@ def drain(broker: Broker, queue: str, count: int, *columns: str, **options: Any)
         return rows
 
 
-def bodies(rows: list[dict[str, Any]]) -> list[bytes]:
-    return [row["body"] for row in rows]
-
-
 @on_every_release
 class TestReading:
     def test_everything_in_order_and_acked_only_after_the_commit(self, broker: Broker, queue: str) -> None:
@@ -75,18 +53,6 @@ class TestReading:
             query.commit()
             # The last batch needs no further message to be ACKed.
             broker.wait_for(queue, ready=0, unacked=0)
-
-    def test_a_window_smaller_than_the_backlog(self, broker: Broker, queue: str, dialect: Dialect) -> None:
-        send(broker, queue, BODIES)
-        with run(broker, queue, prefetch=40) as query:
-            # Brokers that count bytes start from an estimate; the rest never have more un-acked.
-            first = query.gather(40) if dialect.window_header is None else query.batch()
-            assert len(first) == 40 or dialect.window_header is not None
-            query.commit()
-            # From an estimate in bytes the first window may even have held everything.
-            rest = query.take(len(BODIES) - len(first)) if len(first) < len(BODIES) else []
-            assert bodies(first + rest) == BODIES
-            query.commit()
 
     def test_a_minimum_beyond_the_window_is_no_standstill(self, broker: Broker, queue: str) -> None:
         send(broker, queue, BODIES[:100])
@@ -107,40 +73,6 @@ class TestReading:
         assert [row["stable_id"] for row in after] == [row["stable_id"] for row in before]
         known = len({row["stable_id"] for row in after} - {None})
         assert known == (0 if dialect.id_header is None else 50)
-
-    def test_what_a_lost_connection_held_is_redelivered(
-        self, broker: Broker, queue: str, dialect: Dialect
-    ) -> None:
-        send(broker, queue, BODIES[:20])
-        ids = cut_off_with_unacked(broker, queue, dialect, 20)
-        broker.wait_for(queue, ready=20, unacked=0)
-        rows = drain(broker, queue, 20, "body", "redelivered", "stable_id")
-        assert bodies(rows) == BODIES[:20]
-        # Artemis says so of the first only. Nothing in the connector goes by this header.
-        assert rows[0]["redelivered"]
-        if dialect.id_header is not None:
-            assert [row["stable_id"] for row in rows] == [unescape(raw, "1.2") for raw in ids]
-
-
-def cut_off_with_unacked(broker: Broker, queue: str, dialect: Dialect, count: int) -> list[bytes]:
-    """Take ``count`` messages on a connection that ends without a word; returns their stable ids."""
-    options = parse_source_options(broker.options(destination=queue)).connection
-    with open_connection(options, scan=True) as connection:
-        connection.session.collect(id_header="message-id")
-        headers = dialect.subscribe_headers(queue, count)
-        receipt = connection.session.new_receipt()
-        connection.session.collect(id_header="message-id", time_header=dialect.id_time_header)
-        subscribe(connection.session, "0", queue, headers=headers, receipt=receipt)
-        events: list[Event] = []
-        connection.await_receipts({receipt: "SUBSCRIBE"}, PATIENCE, events.extend)
-        ids: list[bytes] = []
-        while True:
-            blocks = [event for event in events if isinstance(event, MessageBlock)]
-            stable = (dialect.stable_ids(block.ids, block.times) for block in blocks)
-            ids += [name for names in stable for name in names if name is not None]
-            if len(ids) >= count:
-                return ids
-            events = connection.poll(10)
 
 
 @on_every_release

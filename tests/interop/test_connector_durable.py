@@ -12,15 +12,15 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from support.brokers import Broker, DevelopmentBroker
+from support.brokers import Broker
 from support.brokers.fixtures import on_every_broker, on_every_rabbitmq, on_every_release
 from support.brokers.rabbitmq import RabbitMQ
-from support.driven import Run, publish
+from support.driven import Run, bodies, publish
 from support.proxy import FaultProxy
 from support.session import subscribe
 from support.waiting import PATIENCE
 
-from spark_stomp.brokers import Dialect, dialect_named
+from spark_stomp.brokers import Dialect
 from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.options import parse_source_options
 from spark_stomp.transport import open_connection
@@ -40,21 +40,12 @@ def client() -> str:
     return f"client-{secrets.token_hex(4)}"
 
 
-@pytest.fixture
-def dialect(broker: Broker) -> Dialect:
-    return dialect_named(broker.dialect)
-
-
 def run(broker: Broker, topic: str, client: str, *, name: str = "sub", **options: Any) -> Run:
     return Run(broker.options(destination=topic, durableName=name, clientId=client, **options))
 
 
 def send(broker: Broker, topic: str, bodies: list[bytes], *headers: tuple[str, str]) -> None:
     assert publish(broker.options(), topic, bodies, *headers) == len(bodies)
-
-
-def bodies(rows: list[dict[str, Any]]) -> list[bytes]:
-    return [row["body"] for row in rows]
 
 
 def made(broker: Broker, topic: str, client: str, **options: Any) -> None:
@@ -78,24 +69,6 @@ def test_a_query_finds_what_came_while_it_was_stopped(broker: Broker, topic: str
     with run(broker, topic, client) as query:
         assert bodies(query.gather(30)) == BODIES[10:]
         query.commit()
-        broker.wait_for(topic, ready=0, unacked=0)
-
-
-@on_every_broker
-def test_a_connection_that_breaks_costs_no_message(broker: Broker, topic: str, client: str) -> None:
-    if isinstance(broker, DevelopmentBroker):
-        return
-    with run(broker, topic, client) as query:
-        query.idle()
-        send(broker, topic, BODIES)
-        assert bodies(query.gather(len(BODIES))) == BODIES
-        broker.restart()
-        broker.wait_for(topic, ready=0, unacked=len(BODIES))
-        assert bodies(query.read()) == BODIES
-        query.commit()
-        if dialect_named(broker.dialect).id_header is None:
-            assert bodies(query.gather(len(BODIES))) == BODIES
-            query.commit()
         broker.wait_for(topic, ready=0, unacked=0)
 
 
@@ -145,19 +118,6 @@ def test_each_name_gets_every_message(broker: Broker, topic: str, client: str) -
             query.commit()
 
 
-@on_every_broker
-def test_the_same_name_is_another_subscription_on_another_topic(
-    broker: Broker, topic: str, client: str
-) -> None:
-    other = broker.new_topic()
-    made(broker, other, client)
-    made(broker, topic, client)
-    send(broker, topic, BODIES)
-    with run(broker, topic, client) as query:
-        assert bodies(query.gather(len(BODIES))) == BODIES
-        query.commit()
-
-
 @on_every_release
 def test_several_connections_share_it_or_are_refused(
     broker: Broker, topic: str, client: str, dialect: Dialect
@@ -168,14 +128,19 @@ def test_several_connections_share_it_or_are_refused(
         with Run(options) as query, pytest.raises(UnsupportedError, match="2 connections would subscribe"):
             query.idle()
         return
-    with Run(options, ("body", "receiver"), clientId=client) as query:
+    shared_by_two(broker, topic, {**options, "clientId": client})
+
+
+def shared_by_two(broker: Broker, topic: str, options: dict[str, str]) -> None:
+    """Messages to the topic come over both connections of the query, each once."""
+    with Run(options, ("body", "receiver")) as query:
         query.idle()
         send(broker, topic, BODIES)
         rows = query.gather(len(BODIES))
         assert sorted(bodies(rows)) == sorted(BODIES)
         assert len({row["receiver"] for row in rows}) == 2
         query.commit()
-        broker.wait_for(topic, ready=0, unacked=0)
+        broker.wait_for(options["destination"], ready=0, unacked=0)
 
 
 @on_every_broker
@@ -183,16 +148,8 @@ def test_several_connections_share_a_virtual_topic(broker: Broker) -> None:
     if broker.dialect != "activemq":
         return  # which alone has them, in place of shared subscriptions
     topic = f"VirtualTopic.t{secrets.token_hex(6)}"
-    queue = f"/queue/Consumer.me.{topic}"
-    options = broker.options(destination=queue, connections=2)
-    with Run(options, ("body", "receiver")) as query:
-        query.idle()
-        send(broker, f"/topic/{topic}", BODIES)
-        rows = query.gather(len(BODIES))
-        assert sorted(bodies(rows)) == sorted(BODIES)
-        assert len({row["receiver"] for row in rows}) == 2
-        query.commit()
-        broker.wait_for(queue, ready=0, unacked=0)
+    options = broker.options(destination=f"/queue/Consumer.me.{topic}", connections=2)
+    shared_by_two(broker, f"/topic/{topic}", options)
 
 
 @on_every_release
@@ -209,19 +166,6 @@ def test_another_selector_starts_another_selection(
             assert bodies(query.gather(5)) == BODIES[:5]
             query.commit()
             broker.wait_for(topic, ready=0, unacked=0)
-
-
-@on_every_broker
-def test_a_client_id_is_asked_for_where_nothing_would_be_kept_without(
-    broker: Broker, topic: str, dialect: Dialect
-) -> None:
-    needed = dialect.durable_topics is not None and dialect.durable_topics.needs_client_id
-    with Run(broker.options(destination=topic, durableName="sub")) as query:
-        if needed:
-            with pytest.raises(UnsupportedError, match="clientId"):
-                query.idle()
-        else:
-            query.idle()
 
 
 @on_every_broker

@@ -10,17 +10,15 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from support.brokers import Broker
 from support.brokers.activemq import ActiveMQ, ManagedActiveMQ
 from support.brokers.fixtures import BrokerPool, on_real_brokers
 from support.brokers.rabbitmq import RabbitMQ
-from support.driven import MODES, Run, publish, send_rows
+from support.driven import Run, publish
 from support.options import sink_options, source_options
 from support.proxy import FaultProxy
 from support.receivers import running
 from support.slices import encoded
-from support.spark import stomp_stream
 from support.waiting import wait_until
 
 from spark_stomp.errors import FrameEncodeError, LoginRefused, TlsRefused
@@ -58,13 +56,6 @@ def managed(
     broker.change_password(broker.login, before)
 
 
-@pytest.fixture
-def file(managed: Managed, tmp_path: Path) -> Path:
-    """The password in a file."""
-    (path := tmp_path / "password").write_text(f"{managed.password}\n")
-    return path
-
-
 def change(broker: Managed, monkeypatch: pytest.MonkeyPatch) -> str:
     """Change the password on the broker; the test's own connections use the new one from then on."""
     password = f"changed-{id(broker)}"
@@ -72,11 +63,6 @@ def change(broker: Managed, monkeypatch: pytest.MonkeyPatch) -> str:
     broker.change_password(broker.login, password)
     monkeypatch.setattr(broker, "password", password)
     return password
-
-
-def send_with_ids(broker: Managed, queue: str, bodies: list[bytes]) -> None:
-    """RabbitMQ has no ids that survive redelivery, so that a message could be recognised."""
-    send_rows(broker.options(), queue, ((body, [("key", body.decode())]) for body in bodies))
 
 
 def refusals(caplog: pytest.LogCaptureFixture, part: str) -> int:
@@ -91,46 +77,14 @@ def refusals(caplog: pytest.LogCaptureFixture, part: str) -> int:
 class TestAPasswordThatChanges:
     """Then the connections are cut. All goes on, and nothing is lost."""
 
-    @pytest.mark.parametrize("mode", MODES)
-    def test_first_in_the_file(
+    def test_is_refused_until_the_file_has_it(
         self,
         managed: Managed,
-        file: Path,
-        mode: str,
         tmp_path: Path,
         caplog: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        queue, target = managed.new_queue(), managed.new_queue()
-        send_with_ids(managed, queue, TEN)
-        with FaultProxy(managed.port) as proxy:
-            login = {"login": managed.login, "passwordFile": str(file)}
-            options = {"url": proxy.url, "destination": queue, **login, **MODES[mode](tmp_path)}
-            options["idHeader"] = "key"
-            with Run(options) as query, Sender(sink_options(proxy.url, **login)) as sender:
-                rows = query.take(len(TEN))
-                sender.send(encoded(TEN, target))
-                file.write_text(change(managed, monkeypatch))
-                proxy.cut()
-                query.commit()
-                sender.send(encoded(MORE, target, len(TEN)))
-                assert sender.finish().confirmed == len(TEN + MORE)
-                send_with_ids(managed, queue, MORE)
-                rows += query.take(len(MORE))
-                query.commit()
-                managed.wait_for(queue, 0)
-                assert {row["body"] for row in rows} == {*TEN, *MORE}
-        with Run(managed.options(destination=target)) as written:
-            assert {row["body"] for row in written.gather(len(TEN + MORE))} == {*TEN, *MORE}
-        assert refusals(caplog, "receiver.receiver") == refusals(caplog, "sink.sender") == 0
-
-    def test_first_on_the_broker(
-        self,
-        managed: Managed,
-        file: Path,
-        caplog: pytest.LogCaptureFixture,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
+        (file := tmp_path / "password").write_text(f"{managed.password}\n")
         queue, target = managed.new_queue(), managed.new_queue()
         with FaultProxy(managed.port) as proxy:
             login = {"login": managed.login, "passwordFile": file}
@@ -158,39 +112,6 @@ class TestAPasswordThatChanges:
                 # The first one again, because it was not ACKed.
                 wait_until(lambda: receiver.status().received >= len(TEN) + 1, what="the messages")
                 assert receiver.status().failure is None
-
-    @pytest.mark.spark
-    @pytest.mark.parametrize(
-        "managed", ["rabbitmq", pytest.param("activemq", marks=pytest.mark.soak)], indirect=True
-    )
-    def test_under_spark(
-        self,
-        managed: Managed,
-        file: Path,
-        spark: SparkSession,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        """Each batch of the sink connects anew, in a worker of Spark."""
-        queue, target, checkpoint = managed.new_queue(), managed.new_queue(), str(tmp_path / "checkpoint")
-        send_with_ids(managed, queue, TEN)
-        with FaultProxy(managed.port) as proxy:
-            login = {"login": str(managed.login), "passwordFile": str(file)}
-            rows = stomp_stream(
-                spark, proxy.url, queue, idHeader="key", checkpointLocation=checkpoint, **login
-            )
-            sink = {"url": proxy.url, "destination": target, "checkpointLocation": checkpoint, **login}
-            query = rows.select("body").writeStream.format("stomp").options(**sink).start()
-            try:
-                wait_until(lambda: managed.depth(target) == len(TEN) or not query.isActive, what="a batch")
-                file.write_text(change(managed, monkeypatch))
-                proxy.cut()
-                send_with_ids(managed, queue, MORE)
-                wait_until(lambda: managed.depth(target) >= len(TEN + MORE) or not query.isActive)
-                managed.wait_for(queue, 0)
-                assert query.isActive, query.exception()
-            finally:
-                query.stop()
         with Run(managed.options(destination=target)) as written:
             assert {row["body"] for row in written.gather(len(TEN + MORE))} == {*TEN, *MORE}
 
@@ -277,7 +198,7 @@ def test_a_client_id_that_the_last_run_still_has_is_waited_for(
     )
     with open_connection(options.connection) as last, running(options) as receiver:
         wait_until(lambda: receiver.status().connection.attempts >= 2, what="two refusals")
-        assert "[STOMP_CLIENT_ID_IN_USE]" in caplog.text
+        assert "[STOMP_CLIENT_ID_IN_USE]" in caplog.text and "already connected" in caplog.text
         last.close()
         wait_until(lambda: receiver.status().subscribed, what="the subscription")
 
@@ -290,12 +211,11 @@ class TestACertificateForAnotherName:
         url = broker.tls_url.replace("localhost", "127.0.0.1")
         return broker.options(url=url, tlsCaFile=broker.ca, **more)
 
-    def test_is_refused(self, broker: Broker) -> None:
+    def test_is_accepted_only_if_tls_server_name_has_it(self, broker: Broker) -> None:
+        queue = broker.new_queue()
         with pytest.raises(TlsRefused, match="tlsServerName, must name the broker as its certificate does"):
-            publish(self.options(broker), broker.new_queue(), TEN)
-
-    def test_is_accepted_if_tls_server_name_has_it(self, broker: Broker) -> None:
-        queue, options = broker.new_queue(), self.options(broker, tlsServerName="localhost")
+            publish(self.options(broker), queue, TEN)
+        options = self.options(broker, tlsServerName="localhost")
         assert publish(options, queue, TEN) == len(TEN)
         with Run({**options, "destination": queue}) as query:
             assert {row["body"] for row in query.gather(len(TEN))} == set(TEN)

@@ -40,14 +40,10 @@ class Watched:
         figures: Figures = {}
 
         def shows() -> bool:
-            nonlocal figures
-            figures = self.figures if self.path.exists() else {}
+            figures.update(self.figures if self.path.exists() else {})
             return wanted.items() <= figures.items()
 
-        try:
-            wait_until(shows)
-        except AssertionError:
-            raise AssertionError(f"the status shows {figures}, not {wanted}") from None
+        wait_until(shows, what=str(wanted))
         return figures
 
     def wait_agreed(self, left: int, **wanted: object) -> Figures:

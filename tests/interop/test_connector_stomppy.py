@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 import stomp
 from support.brokers import Broker
 from support.brokers.fixtures import on_every_broker
@@ -36,13 +35,6 @@ def stomp_py(broker: Broker) -> Iterator[Any]:
     connection.connect(broker.login, broker.password, wait=True)
     yield connection
     connection.disconnect()
-
-
-@pytest.fixture
-def queue(broker: Broker) -> Iterator[str]:
-    destination = broker.new_queue()
-    yield destination
-    broker.wait_for(destination, ready=0, unacked=0)
 
 
 def test_the_connector_reads_what_stomp_py_publishes(broker: Broker, queue: str) -> None:

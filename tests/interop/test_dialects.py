@@ -23,11 +23,6 @@ from spark_stomp.source.reads import browse
 from spark_stomp.transport import Connection, open_connection
 
 
-@pytest.fixture
-def dialect(broker: Broker) -> Dialect:
-    return dialect_named(broker.dialect)
-
-
 class Consumer:
     """One connection with one subscription, and the frames that came."""
 
@@ -105,30 +100,6 @@ def test_the_prefetch_bounds_what_is_unacked(broker: Broker, dialect: Dialect) -
     consume(broker, queue, 55)
 
 
-@on_real_brokers
-def test_ids_survive_a_lost_connection_and_a_killed_broker(broker: Broker, dialect: Dialect) -> None:
-    queue = broker.new_queue()
-    publish(broker.options(), queue, [b"a", b"b"], ("persistent", "true"))
-    seen = []
-    with consumer(broker, queue, goodbye=False) as taker:
-        seen.append(taker.take(2))
-    broker.wait_returned(queue, ready=2)
-    with consumer(broker, queue) as taker:
-        seen.append(taker.take(2))
-    broker.restart()
-    broker.wait_for(queue, ready=2)
-    seen.append(consume(broker, queue, 2))
-    header = dialect.id_header or "message-id"
-    ids = [[stable_id(dialect, frame, header) for frame in frames] for frames in seen]
-    assert (ids[0] == ids[1] == ids[2]) == (dialect.id_header is not None)
-    assert len(set(ids[0])) == 2
-
-
-def stable_id(dialect: Dialect, frame: Frame, header: str) -> bytes | None:
-    raw, time = (None if name is None else frame.get(name) for name in (header, dialect.id_time_header))
-    return dialect.stable_ids([(raw or "").encode()], [None if time is None else time.encode()])[0]
-
-
 @pytest.mark.parametrize("broker", ["artemis"], indirect=True)
 @pytest.mark.broker
 class TestAnAddressOfArtemisWithoutPrefix:
@@ -152,15 +123,6 @@ class TestAnAddressOfArtemisWithoutPrefix:
                 stack.enter_context(pytest.raises(DestinationRefused, match="AMQ339001 Destination does not"))
             with consumer(broker, address, *headers):
                 pass
-
-    def test_a_stream_of_a_multicast_address_is_refused_once_its_kind_is_said(self, broker: Broker) -> None:
-        for said, error in (("topic", UnsupportedError), ("queue", DestinationRefused)):
-            options = broker.options(destination=Artemis.multicast)
-            with (
-                Run(options, destinationType=said) as query,
-                pytest.raises(error, match=r"AMQ339001|is a topic"),
-            ):
-                query.batch()
 
     def test_one_that_is_said_to_be_a_queue_keeps_what_is_sent_before_it_is_read(
         self, broker: Broker

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.brokers.fixtures import on_every_rabbitmq
 from support.brokers.rabbitmq import OldRabbitMQ, RabbitMQ
-from support.driven import Row, Run, publish
+from support.driven import Run, publish
 from support.proxy import FaultProxy
 from support.waiting import wait_until
 
@@ -33,21 +32,6 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], bool]] = {
     "not durable": ({"durable": False}, False),
     "auto-delete": ({"auto_delete": True}, False),
 }
-each = pytest.mark.parametrize(("arguments", "in_headers"), ARGUMENTS.values(), ids=ARGUMENTS)
-
-
-@pytest.mark.parametrize("more", [{}, {"idHeader": "id"}], ids=str)
-def test_a_query_is_told_once_of_columns_that_are_null(
-    rabbitmq: RabbitMQ, more: dict[str, str], caplog: pytest.LogCaptureFixture
-) -> None:
-    queues = [rabbitmq.new_queue(), rabbitmq.new_queue()]
-    publish(rabbitmq.options(), queues[0], [b"x"], ("id", "7"))
-    columns = ("stable_id", "timestamp", "received_at")
-    with Run(rabbitmq.options(destination=json.dumps(queues), connections=2, **more), columns) as query:
-        (row,) = query.take(1)
-    assert (row["stable_id"], row["timestamp"]) == ((more and "7") or None, None)
-    assert row["received_at"] is not None
-    assert caplog.text.count("stable_id is null in all rows") == (not more)
 
 
 def by_name(queue: str) -> str:
@@ -73,43 +57,34 @@ def headers_of(error: StompError, option: str) -> dict[str, str]:
     return {} if found is None else json.loads(found[1])
 
 
-@each
-class TestAQueueThatExistsWithOtherArguments:
-    def test_the_error_of_a_reader_says_what_to_set(
-        self, rabbitmq: RabbitMQ, arguments: dict[str, Any], in_headers: bool
-    ) -> None:
-        queue = rabbitmq.new_queue()
-        rabbitmq.declare(queue, arguments)
-        error = refused(rabbitmq, queue)
-        assert isinstance(error, DestinationRefused)
-        assert f"SUBSCRIBE to {queue}: PRECONDITION_FAILED" in str(error).replace(
-            "precondition_failed - ", ""
-        )
-        assert f"Name it {by_name(queue)}, which declares nothing" in str(error)
-        found = headers_of(error, "subscribeHeaders")
-        assert bool(found) == in_headers
-        publish(rabbitmq.options(), by_name(queue), [b"a"])
-        # An auto-delete queue goes with its last consumer, so it is read only once.
-        ways = [{"destination": by_name(queue)}]
-        ways += [{"destination": queue, "subscribeHeaders": json.dumps(found)}] if found else []
-        for way in ways:
-            with Run(rabbitmq.options(**way)) as query:
-                assert [row["body"] for row in query.gather(1)] == [b"a"]
-
-    def test_the_error_of_the_sink_says_what_to_set(
-        self, rabbitmq: RabbitMQ, arguments: dict[str, Any], in_headers: bool
-    ) -> None:
-        queue = rabbitmq.new_queue()
-        rabbitmq.declare(queue, arguments)
-        error = refused_send(rabbitmq, queue)
-        assert isinstance(error, DestinationRefused)
-        assert f"SEND to {queue}: " in str(error)
-        found = headers_of(error, "sendHeaders")
-        assert bool(found) == in_headers
-        assert publish(rabbitmq.options(), by_name(queue), [b"a"]) == 1
-        if found:
-            assert publish(rabbitmq.options(), queue, [b"b"], *found.items()) == 1
-        rabbitmq.wait_for(queue, ready=1 + in_headers)
+@pytest.mark.parametrize(("arguments", "in_headers"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_of_a_queue_with_other_arguments_the_errors_say_what_to_set(
+    rabbitmq: RabbitMQ, arguments: dict[str, Any], in_headers: bool
+) -> None:
+    queue = rabbitmq.new_queue()
+    rabbitmq.declare(queue, arguments)
+    error = refused(rabbitmq, queue)
+    assert isinstance(error, DestinationRefused)
+    assert f"SUBSCRIBE to {queue}: PRECONDITION_FAILED" in str(error).replace("precondition_failed - ", "")
+    assert f"Name it {by_name(queue)}, which declares nothing" in str(error)
+    to_read = headers_of(error, "subscribeHeaders")
+    error = refused_send(rabbitmq, queue)
+    assert isinstance(error, DestinationRefused)
+    assert f"SEND to {queue}: " in str(error)
+    to_send = headers_of(error, "sendHeaders")
+    assert bool(to_read) == bool(to_send) == in_headers
+    assert publish(rabbitmq.options(), by_name(queue), [b"a"]) == 1
+    sent = [b"a"]
+    if to_send:
+        assert publish(rabbitmq.options(), queue, [b"b"], *to_send.items()) == 1
+        sent.append(b"b")
+    rabbitmq.wait_for(queue, ready=len(sent))
+    # An auto-delete queue goes with its last consumer, so it is read only once.
+    ways = [{"destination": by_name(queue)}]
+    ways += [{"destination": queue, "subscribeHeaders": json.dumps(to_read)}] if to_read else []
+    for way in ways:
+        with Run(rabbitmq.options(**way)) as query:
+            assert sorted(row["body"] for row in query.gather(len(sent))) == sent
 
 
 @on_every_rabbitmq
@@ -195,48 +170,20 @@ def test_a_user_without_the_right_to_configure_names_the_queue(rabbitmq: RabbitM
         assert sorted(row["body"] for row in query.gather(2)) == [b"a", b"b"]
 
 
-def rows_of(broker: RabbitMQ, queue: str, count: int, *, commit: bool = True, **options: Any) -> list[Row]:
-    """Messages of ``queue``, headers as a dict. Without ``commit`` they are redelivered afterwards."""
-    with Run(broker.options(destination=queue, **options), ("body", "headers", "redelivered")) as query:
-        rows = query.gather(count)
-        if commit:
-            query.commit()
-            broker.wait_for(by_name(queue), ready=0, unacked=0)
-    return [row | {"headers": dict(row["headers"])} for row in rows]
-
-
-def dead_lettering(broker: RabbitMQ, **arguments: str | int) -> tuple[str, str]:
-    """A new queue with these arguments, and the queue of its dead letters."""
-    queue, dead = broker.new_queue(), broker.new_queue()
-    broker.declare(dead, {"x-queue-type": "quorum"})
+def test_an_expired_message_says_what_became_of_it(rabbitmq: RabbitMQ) -> None:
+    queue, dead = rabbitmq.new_queue(), rabbitmq.new_queue()
+    rabbitmq.declare(dead, {"x-queue-type": "quorum"})
     letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead.removeprefix("/queue/")}
-    broker.declare(queue, {name.replace("_", "-"): value for name, value in arguments.items()} | letters)
-    return by_name(queue), by_name(dead)
-
-
-class TestDeadLetters:
-    def test_an_expired_message_says_what_became_of_it(self, rabbitmq: RabbitMQ) -> None:
-        queue, dead = dead_lettering(rabbitmq, x_message_ttl=1)
-        assert publish(rabbitmq.options(), queue, [b"a"], ("own", "1")) == 1
-        (letter,) = rows_of(rabbitmq, dead, 1)
-        name = queue.removeprefix("/amq/queue/")
-        headers = letter["headers"]
-        assert (letter["body"], headers["own"]) == (b"a", "1")
-        assert (headers["x-first-death-queue"], headers["x-first-death-reason"]) == (name, "expired")
-        # A list of tables, which no header of STOMP can be: RabbitMQ leaves it out.
-        assert "x-death" not in headers
-
-    def test_a_quorum_queue_counts_deliveries_up_to_its_limit(self, rabbitmq: RabbitMQ) -> None:
-        """Each run that ends without a commit is one."""
-        queue, dead = dead_lettering(rabbitmq, x_queue_type="quorum", x_delivery_limit=2)
-        publish(rabbitmq.options(), queue, [b"a"])
-        for count in (None, "1", "2"):
-            (row,) = rows_of(rabbitmq, queue, 1, commit=False)
-            assert row["headers"].get("x-delivery-count") == count
-            assert row["redelivered"] == (count is not None)
-        (letter,) = rows_of(rabbitmq, dead, 1)
-        assert letter["headers"]["x-first-death-reason"] == "delivery_limit"
-        rabbitmq.wait_for(queue, ready=0)
+    rabbitmq.declare(queue, {"x-message-ttl": 1, **letters})
+    assert publish(rabbitmq.options(), by_name(queue), [b"a"], ("own", "1")) == 1
+    with Run(rabbitmq.options(destination=by_name(dead)), ("body", "headers")) as query:
+        (letter,) = query.gather(1)
+    headers = dict(letter["headers"])
+    assert (letter["body"], headers["own"]) == (b"a", "1")
+    name = queue.removeprefix("/queue/")
+    assert (headers["x-first-death-queue"], headers["x-first-death-reason"]) == (name, "expired")
+    # A list of tables, which no header of STOMP can be: RabbitMQ leaves it out.
+    assert "x-death" not in headers
 
 
 @on_every_rabbitmq
@@ -259,49 +206,19 @@ def test_a_count_of_deliveries_near_the_limit_is_said(
         rabbitmq.wait_for(queue, ready=1)
 
 
-class TestTheMessageIdOfAmqp:
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_the_message_id_of_amqp_recognises_what_is_redelivered(rabbitmq: RabbitMQ, queue_type: str) -> None:
     """RabbitMQ's own message-id does not survive redelivery; the property of a producer does."""
-
-    COUNT = 5
-
-    def filled(self, broker: RabbitMQ, queue_type: str) -> str:
-        queue = broker.new_queue()
-        broker.declare(queue, {"x-queue-type": queue_type})
-        for number in range(self.COUNT):
-            broker.publish_amqp(queue, b"%d" % number, message_id=f"m-{number}")
-        return by_name(queue)
-
-    @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
-    def test_recognises_what_is_redelivered_after_a_cut(self, rabbitmq: RabbitMQ, queue_type: str) -> None:
-        queue = self.filled(rabbitmq, queue_type)
-        options = rabbitmq.options(destination=queue, idHeader="amqp-message-id")
-        with (
-            FaultProxy(rabbitmq.port) as proxy,
-            Run(options | {"url": proxy.url}, ("body", "stable_id")) as query,
-        ):
-            rows = query.gather(self.COUNT)
-            assert {row["stable_id"] for row in rows} == {f"m-{number}" for number in range(self.COUNT)}
-            proxy.cut()
-            wait_until(
-                lambda: query.status.receivers[0].counts.reattached == self.COUNT, what="all once more"
-            )
-            assert query.status.receivers[0].received == self.COUNT
-            query.commit()
-            rabbitmq.wait_for(queue, ready=0, unacked=0)
-
-    def test_recognises_what_an_earlier_run_has_in_its_journal(
-        self, rabbitmq: RabbitMQ, tmp_path: Path
-    ) -> None:
-        queue = self.filled(rabbitmq, "quorum")
-        options = rabbitmq.options(destination=queue, idHeader="amqp-message-id", journal=tmp_path / "j")
-        with Run(options) as query:
-            assert len(query.gather(self.COUNT)) == self.COUNT
-        rabbitmq.wait_for(queue, ready=self.COUNT)
-        with Run(options) as query:
-            assert len(query.gather(self.COUNT)) == self.COUNT
-            wait_until(
-                lambda: query.status.receivers[0].counts.reattached == self.COUNT, what="all once more"
-            )
-            query.commit()
-            rabbitmq.wait_for(queue, ready=0, unacked=0)
-            assert query.reader.latestOffset(query.start, None) == query.start
+    queue, count = rabbitmq.new_queue(), 5
+    rabbitmq.declare(queue, {"x-queue-type": queue_type})
+    for number in range(count):
+        rabbitmq.publish_amqp(queue, b"%d" % number, message_id=f"m-{number}")
+    options = rabbitmq.options(destination=by_name(queue), idHeader="amqp-message-id")
+    with FaultProxy(rabbitmq.port) as proxy, Run(options, ("stable_id",), url=proxy.url) as query:
+        rows = query.gather(count)
+        assert {row["stable_id"] for row in rows} == {f"m-{number}" for number in range(count)}
+        proxy.cut()
+        wait_until(lambda: query.status.receivers[0].counts.reattached == count, what="all once more")
+        assert query.status.receivers[0].received == count
+        query.commit()
+        rabbitmq.wait_for(queue, ready=0, unacked=0)

@@ -7,28 +7,25 @@ import json
 from collections.abc import Iterable, Iterator
 from math import ceil
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support.brokers import Broker
 from support.brokers.fixtures import on_every_release, on_real_brokers
-from support.driven import Run
+from support.driven import Run, write_columns
 from support.hostile_headers import CHECKED, values_of
 from support.options import sink_options
 from support.session import send, subscribe
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import StompError
 from spark_stomp.protocol import Frame
 from spark_stomp.protocol.encoder import SEND_OWNS
-from spark_stomp.sink.write import TaskResult, send_batches
+from spark_stomp.sink.write import TaskResult
 from spark_stomp.transport import open_connection
 
 Pairs = list[tuple[str, str]]
-COLUMNS = SinkColumns(("body", "headers", "destination"), False)
 
 
 def publish(broker: Broker, queue: str, headers: Iterable[tuple[str, str]]) -> None:
@@ -58,13 +55,9 @@ def produced(broker: Broker, queue: str) -> Iterator[Pairs]:
 
 
 def forward(broker: Broker, rows: list[Pairs], queues: list[str]) -> TaskResult:
-    values = [
-        {"body": b"%d" % number, "headers": headers, "destination": queue}
-        for number, (headers, queue) in enumerate(zip(rows, queues, strict=True))
-    ]
-    batch = pa.RecordBatch.from_pylist(values, schema=COLUMNS.arrow_schema)
-    options = {**broker.credentials, "onError": "drop", "reconnectTimeout": "5s"}
-    return send_batches([batch], COLUMNS, sink_options(broker.url, **options))
+    bodies = [b"%d" % number for number in range(len(rows))]
+    options = broker.options(onError="drop", reconnectTimeout="5s")
+    return write_columns(options, {"body": bodies, "headers": rows, "destination": queues})
 
 
 def arrived(broker: Broker, queues: list[str], count: int) -> set[int]:

@@ -60,86 +60,71 @@ def test_the_example(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
     assert printed in result.stdout
 
 
-def test_the_command_line(
-    rabbitmq: RabbitMQ, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SPARK_STOMP_LOGIN", rabbitmq.login)
-    monkeypatch.setenv("SPARK_STOMP_PASSWORD", rabbitmq.password)
-    stream = new_stream(rabbitmq)
-    publish(rabbitmq.options(), stream, [b"one", b"two", b"three"])
+on_rabbitmq = pytest.mark.parametrize("broker", ["rabbitmq"], indirect=True)
+
+
+@on_rabbitmq
+@pytest.mark.usefixtures("credentials")
+def test_the_command_line(broker: RabbitMQ, capfd: pytest.CaptureFixture[str]) -> None:
+    stream = new_stream(broker)
+    publish(broker.options(), stream, [b"one", b"two", b"three"])
     of_streams = ["-o", "startingOffsets=earliest"]
     for _ in range(2):  # nothing is taken
-        assert main(["peek", rabbitmq.url, stream, "-n", "2", "--bodies", *of_streams]) == 0
+        assert main(["peek", broker.url, stream, "-n", "2", "--bodies", *of_streams]) == 0
         assert capfd.readouterr().out.splitlines() == ["one", "two"]
         for name in (stream, stream.removeprefix("/amq")):
-            assert main(["tail", rabbitmq.url, name, "-n", "2", "--bodies"]) == 0
+            assert main(["tail", broker.url, name, "-n", "2", "--bodies"]) == 0
             assert capfd.readouterr() == ("two\nthree\n", "")
     # What is left out by a filter is not waited for.
     filtered = ["-o", 'subscribeHeaders={"x-stream-filter": "none"}', "-o", "idleTimeout=500ms"]
-    assert main(["tail", rabbitmq.url, stream, "--bodies", *filtered]) == 0
+    assert main(["tail", broker.url, stream, "--bodies", *filtered]) == 0
     capfd.readouterr()
-    assert main(["tail", rabbitmq.url, stream, "-n", "9", "--bodies"]) == 0
+    assert main(["tail", broker.url, stream, "-n", "9", "--bodies"]) == 0
     assert capfd.readouterr().out.splitlines() == ["one", "two", "three"]
-    assert main(["probe", rabbitmq.url, stream, *of_streams]) == 0
+    assert main(["probe", broker.url, stream, *of_streams]) == 0
     told = capfd.readouterr().out
     assert re.search(rf"{stream} +stream, id ", told) and re.search("begins at +first", told)
 
 
-def test_tail_follows_a_stream(rabbitmq: RabbitMQ, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_STOMP_LOGIN", rabbitmq.login)
-    monkeypatch.setenv("SPARK_STOMP_PASSWORD", rabbitmq.password)
-    stream = new_stream(rabbitmq)
-    command = [sys.executable, "-m", "spark_stomp", "tail", rabbitmq.url, stream, "-f", "-n", "1", "--bodies"]
-    publish(rabbitmq.options(), stream, [b"one", b"two"])
+@on_rabbitmq
+@pytest.mark.usefixtures("credentials")
+def test_tail_follows_a_stream(broker: RabbitMQ) -> None:
+    stream = new_stream(broker)
+    command = [sys.executable, "-m", "spark_stomp", "tail", broker.url, stream, "-f", "-n", "1", "--bodies"]
+    publish(broker.options(), stream, [b"one", b"two"])
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "two\n"
         # More than RabbitMQ sends without an ACK.
-        publish(rabbitmq.options(), stream, [b"%d" % number for number in range(5_000)])
+        publish(broker.options(), stream, [b"%d" % number for number in range(5_000)])
         assert [process.stdout.readline() for _ in range(5_000)] == [f"{number}\n" for number in range(5_000)]
         process.kill()
 
 
+@on_rabbitmq
+@pytest.mark.usefixtures("credentials")
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (
-            ["tail", "/queue/{queue}"],
-            "/queue/{queue} is a queue: to show its newest messages, the broker would",
-        ),
-        (["tail", "-f", "/amq/queue/{queue}"], "spark-stomp peek shows its oldest ones"),
-        (["tail", "/queue/{queue}-missing"], "/queue/{queue}-missing is not there"),
-        (["peek", "--yes", "/queue/{queue}-missing"], "/queue/{queue}-missing is not there"),
-        (
-            ["peek", "--yes", "/queue/{stream}"],
-            "/queue/{stream} is a stream: spark-stomp tail shows its newest",
-        ),
-        (
-            ["peek", "--yes", "/queue/{queue}"],
-            "/queue/{queue} has no messages, or they are un-acked at other",
-        ),
-        (["tail", "/queue/{stream}"], "/queue/{stream} has no messages"),
+        ("tail {queue}", "{queue} is a queue: to show its newest messages, the broker would"),
+        ("tail -f /amq{queue}", "spark-stomp peek shows its oldest ones"),
+        ("tail {queue}-missing", "{queue}-missing is not there"),
+        ("peek --yes {queue}-missing", "{queue}-missing is not there"),
+        ("peek --yes {stream}", "{stream} is a stream: spark-stomp tail shows its newest"),
+        ("peek --yes {queue}", "{queue} has no messages, or they are un-acked at other"),
+        ("tail {stream}", "{stream} has no messages"),
     ],
 )
 def test_what_cannot_be_shown_is_said(
-    rabbitmq: RabbitMQ,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    command: list[str],
-    words: str,
+    broker: RabbitMQ, command: str, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """In the names that the user has given; and no queue is made by looking."""
-    monkeypatch.setenv("SPARK_STOMP_LOGIN", rabbitmq.login)
-    monkeypatch.setenv("SPARK_STOMP_PASSWORD", rabbitmq.password)
-    names = {
-        "queue": rabbitmq.new_queue().rpartition("/")[2],
-        "stream": new_stream(rabbitmq).rpartition("/")[2],
-    }
+    names = {"queue": broker.new_queue(), "stream": new_stream(broker).removeprefix("/amq")}
     # Makes the queue, and leaves nothing in it.
-    publish(rabbitmq.options(ttl="1ms"), f"/queue/{names['queue']}", [b"brief"])
-    name, *rest = (part.format(**names) for part in command)
+    publish(broker.options(ttl="1ms"), names["queue"], [b"brief"])
+    name, *rest = command.format(**names).split()
     with suppress(SystemExit):
-        main([name, rabbitmq.url, *rest])
+        main([name, broker.url, *rest])
     assert words.format(**names) in capfd.readouterr().err
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -83,17 +85,6 @@ def test_nothing_is_acked_while_its_batch_runs(
     assert acked_during == [10] * 5
 
 
-@pytest.mark.rule("1.1")
-def test_a_batch_that_fails_is_not_acked(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
-    devbroker.publish_many(QUEUE, BODIES)
-    seen = Recorder(error="the sink is down")
-    with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen) as running:
-        assert "the sink is down" in running.failure()
-    wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
-    view = devbroker.queue(QUEUE)
-    assert (view.acked, view.depth) == (0, len(BODIES))
-
-
 def test_once_without_the_checkpoint_named_loses_nothing(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
@@ -120,58 +111,30 @@ def test_available_now_before_42_is_one_batch_that_the_named_checkpoint_acks(
     assert seen.bodies == BODIES[:20]
 
 
-@single_batch
-def test_available_now_before_42_comes_again_without_the_checkpoint(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many(QUEUE, BODIES)
-    seen = Recorder()
-    for _ in range(2):
-        with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen, availableNow=True) as running:
-            running.finish()
-        wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
-    assert seen.bodies == BODIES * 2
-    assert devbroker.queue(QUEUE).acked == 0
-
-
-@pytest.mark.rule("1.6")
-def test_a_location_that_is_not_the_querys_is_refused(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many(QUEUE, BODIES)
-    frame = stomp_stream(spark, devbroker.url, QUEUE, checkpointLocation=tmp_path / "another")
-    with Running(frame, tmp_path / "real", Recorder()) as running:
-        failure = running.failure()
-    assert "[STOMP_CHECKPOINT_MISMATCH]" in failure
-    assert devbroker.queue(QUEUE).acked == 0
-
-
-def with_asynchronous_progress(
-    spark: SparkSession, broker: DevBroker, checkpoint: Path, table: str, **writes: object
-) -> StreamingQuery:
+@contextmanager
+def asynchronous_progress(
+    spark: SparkSession, broker: DevBroker, checkpoint: Path, table: str, interval: int
+) -> Iterator[StreamingQuery]:
     """A burst of five times what the broker sends un-acked, into a table in memory."""
     broker.publish_many(QUEUE, BODIES)
     frame = stomp_stream(spark, broker.url, QUEUE, prefetch=10, checkpointLocation=checkpoint)
-    writer = frame.writeStream.format("memory").queryName(table)
-    settings = {"checkpointLocation": checkpoint, "asyncProgressTrackingEnabled": True, **writes}
-    for key, value in settings.items():
-        writer = writer.option(key, str(value).lower() if isinstance(value, bool) else str(value))
-    return writer.start()
+    writer = frame.writeStream.format("memory").queryName(table).option("checkpointLocation", str(checkpoint))
+    writer = writer.option("asyncProgressTrackingEnabled", "true")
+    query = writer.option("asyncProgressTrackingCheckpointIntervalMs", str(interval)).start()
+    try:
+        yield query
+    finally:
+        query.stop()
 
 
 @pytest.mark.rule("1.4")
 def test_asynchronous_progress_with_every_batch_logged(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
-    query = with_asynchronous_progress(
-        spark, devbroker, tmp_path, "every_batch", asyncProgressTrackingCheckpointIntervalMs=0
-    )
-    try:
+    with asynchronous_progress(spark, devbroker, tmp_path, "every_batch", 0) as query:
         wait_until(lambda: everything_acked(devbroker) or query.exception(), what="all ACKs")
         assert query.exception() is None
         rows = spark.table("every_batch").select("body").collect()
-    finally:
-        query.stop()
     assert [bytes(row.body) for row in rows] == BODIES
 
 
@@ -180,14 +143,9 @@ def test_asynchronous_progress_that_leaves_batches_out_is_refused_by_name(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
     # The default is a second, which a busy machine may need for a batch.
-    query = with_asynchronous_progress(
-        spark, devbroker, tmp_path, "some_batches", asyncProgressTrackingCheckpointIntervalMs=60_000
-    )
-    try:
+    with asynchronous_progress(spark, devbroker, tmp_path, "some_batches", 60_000) as query:
         wait_until(query.exception, what="the refusal")
         failure = str(query.exception())
-    finally:
-        query.stop()
     assert "[STOMP_UNSUPPORTED]" in failure
     assert "asyncProgressTrackingCheckpointIntervalMs=0" in failure
     assert devbroker.queue(QUEUE).acked < len(BODIES)

@@ -8,7 +8,7 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from support.spark import stomp_stream
-from support.waiting import PATIENCE, wait_until
+from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
 
@@ -34,16 +34,6 @@ def test_a_look_by_browsing_costs_nothing(spark: SparkSession, devbroker: DevBro
     assert (view.depth, view.delivered) == (len(BODIES), 0)
 
 
-def test_a_look_without_browsing_gives_everything_back(spark: SparkSession, devbroker: DevBroker) -> None:
-    devbroker.publish_many(QUEUE, BODIES)
-    reader = spark.read.format("stomp").option("url", devbroker.url).option("broker", "generic")
-    frame = reader.option("idleTimeout", "500ms").load(QUEUE).select(COLUMNS)
-    assert_df_equality(frame, orders(spark, QUEUE, BODIES), ignore_nullable=True)
-    wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
-    assert devbroker.bodies(QUEUE) == BODIES
-    assert devbroker.queue(QUEUE).acked == 0
-
-
 def test_every_column_arrives_at_the_broker(spark: SparkSession, devbroker: DevBroker) -> None:
     rows = [
         (b"\x00binary\xff", "/queue/a", "application/octet-stream", {"colour": "blue:green\n"}),
@@ -67,32 +57,7 @@ def test_a_string_body_and_the_option_destination(spark: SparkSession, devbroker
     assert devbroker.bodies("/queue/ignored") == []
 
 
-def test_a_stream_is_written(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
-    devbroker.publish_many(QUEUE, BODIES)
-    source = stomp_stream(spark, devbroker.url, QUEUE, checkpointLocation=tmp_path)
-    frame = source.select("body", "content_type")
-    writer = frame.writeStream.format("stomp").option("url", devbroker.url)
-    query = (
-        writer.option("destination", "/queue/archive")
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(int(PATIENCE))
-    archive = spark.read.format("stomp").option("url", devbroker.url).load("/queue/archive").select(COLUMNS)
-    expected = orders(spark, "/queue/archive", BODIES)
-    assert_df_equality(archive, expected, ignore_nullable=True, ignore_row_order=True)
-    wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="the ACKs")
-
-
 class TestFailures:
-    def test_success_needs_every_receipt(self, spark: SparkSession, devbroker: DevBroker) -> None:
-        devbroker.faults.withhold_receipts = ("SEND",)
-        frame = spark.createDataFrame([(b"one",)], "body binary")
-        writer = frame.write.format("stomp").option("url", devbroker.url).option("destination", QUEUE)
-        with pytest.raises(Exception, match=r"\[STOMP_RECEIPT_TIMEOUT\].*/queue/orders"):
-            writer.options(receiptTimeout="1s", blockedTimeout="1s").mode("append").save()
-
     def test_complete_mode(self, spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
         counts = stomp_stream(spark, devbroker.url, QUEUE).groupBy("body").count().select("body")
         writer = counts.writeStream.format("stomp").option("url", devbroker.url).outputMode("complete")

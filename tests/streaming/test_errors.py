@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -12,7 +11,7 @@ from pyspark.sql import SparkSession
 from support.processes import stream_readers
 from support.release import spark_release
 from support.spark import Recorder, Running, stomp_stream
-from support.waiting import PATIENCE, wait_until
+from support.waiting import PATIENCE
 
 from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
@@ -21,23 +20,6 @@ pytestmark = pytest.mark.spark
 
 QUEUE = "/queue/orders"
 PASSWORD = "correct horse battery staple"
-
-
-def failure(spark: SparkSession, url: str, tmp_path: Path, destination: str = QUEUE, **options: Any) -> str:
-    """The text of the error that a query with these options ends with."""
-    with Running(stomp_stream(spark, url, destination, **options), tmp_path, Recorder()) as running:
-        return running.failure()
-
-
-def test_an_undecodable_body_stays_on_the_broker(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish(QUEUE, b"caf\xe9", [("content-type", "text/plain")])
-    text = failure(spark, devbroker.url, tmp_path, schema="body string")
-    assert "[STOMP_BODY_UNDECODABLE]" in text
-    assert "ID:" in text
-    wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
-    assert devbroker.queue(QUEUE).depth == 1
 
 
 def test_a_reader_process_that_was_killed_is_told_by_the_status(
@@ -54,20 +36,6 @@ def test_a_reader_process_that_was_killed_is_told_by_the_status(
         assert "STOMP_" not in running.failure()
     assert main(["status", "--once", str(killed)]) == 1
     assert "gone: its process has ended without a word" in capsys.readouterr().out
-
-
-def test_a_broker_that_stays_away_is_an_error_and_not_no_data(spark: SparkSession, tmp_path: Path) -> None:
-    with DevBroker() as broker:
-        broker.publish(QUEUE, b"one")
-        seen = Recorder()
-        with Running(
-            stomp_stream(spark, broker.url, QUEUE, reconnectTimeout="2s"), tmp_path, seen
-        ) as running:
-            running.wait(lambda: seen.bodies, what="the first message")
-            broker.stop()
-            text = running.failure()
-    assert "[STOMP_CONNECTION_LOST]" in text
-    assert "reconnectTimeout (2s)" in text
 
 
 def test_secrets_are_in_no_plan(

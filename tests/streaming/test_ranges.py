@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from chispa import assert_df_equality
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
@@ -18,27 +17,6 @@ pytestmark = pytest.mark.spark
 
 QUEUE = "/queue/orders"
 BODIES = [b"order %03d" % number for number in range(200)]
-
-
-@pytest.mark.rule("2.1")
-def test_two_actions_in_one_batch_see_identical_rows(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many(QUEUE, BODIES)
-    seen: list[bytes] = []
-
-    def sink(batch: DataFrame, batch_id: int) -> None:
-        first = batch.collect()
-        # More messages arrive between the two actions; they belong to a later batch.
-        devbroker.publish(QUEUE, b"later")
-        assert_df_equality(batch, spark.createDataFrame(first, batch.schema))
-        assert batch.count() == len(first)
-        seen.extend(bytes(row.body) for row in first)
-
-    frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=80)
-    with Running(frame, tmp_path, sink) as running:
-        running.wait(lambda: len(seen) >= len(BODIES), what="the backlog")
-    assert seen[: len(BODIES)] == BODIES
 
 
 @pytest.mark.rule("2.1")

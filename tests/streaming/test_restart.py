@@ -13,6 +13,7 @@ from support.spark import Recorder, Running, drains, stomp_stream
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.status import read_statuses
 
 pytestmark = pytest.mark.spark
 
@@ -27,13 +28,17 @@ def bodies(first: int, count: int) -> list[bytes]:
 def test_after_a_clean_stop_the_query_goes_on(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
+    """It is stopped right after a batch. What was not proved committed is redelivered, nothing else."""
     seen = Recorder()
-    for first in (0, 100, 200):
-        devbroker.publish_many(QUEUE, bodies(first, 100))
+    for run in (1, 2, 3):
+        devbroker.publish_many(QUEUE, bodies(100 * (run - 1), 100))
         with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen) as running:
-            running.wait(lambda first=first: set(bodies(0, first + 100)) <= set(seen.bodies), what="all rows")
-        wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+            running.wait(lambda run=run: set(bodies(0, 100 * run)) <= set(seen.bodies), what="all rows")
+        wait_until(lambda run=run: devbroker.disconnects == run, what="an orderly DISCONNECT")
     assert set(seen.bodies) == set(bodies(0, 300))
+    assert devbroker.queue(QUEUE).acked + devbroker.queue(QUEUE).depth == 300
+    assert devbroker.connects == 3
+    wait_until(lambda: not stream_readers(), what="the end of the reader processes")
 
 
 @pytest.mark.core
@@ -76,7 +81,7 @@ def test_a_batch_that_failed_is_replayed_empty_and_its_messages_come_again(
 def test_two_sources_with_the_checkpoint_named_are_acked_and_go_on(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
-    """Each finds its own end among those of the batch. A batch that failed is lost for both."""
+    """Each finds its own end among those of the batch, and has a status. A failed batch is lost for both."""
     queues = [QUEUE, "/queue/returns"]
     sent = {queue: [b"%s %04d" % (queue.encode(), number) for number in range(150)] for queue in queues}
 
@@ -108,10 +113,20 @@ def test_two_sources_with_the_checkpoint_named_are_acked_and_go_on(
         publish(queues[1], 50, 100)
         running.wait(lambda: all_acked(100, 100), what="the ACKs of the second queue")
     wait_until(lambda: devbroker.connections == 0, what="the end of the receivers")
+    wait_until(lambda: not any(one["running"] for one in read_statuses(tmp_path)), what="their last status")
     for queue in queues:
         publish(queue, 100, 150)
     with run(seen) as running:
         running.wait(lambda: all_acked(150, 150), what="the ACKs of both queues")
+        running.wait(lambda: [one["running"] for one in read_statuses(tmp_path)] == [True] * 2, what="status")
+        # Each has one of its own, the same one in every run.
+        statuses = read_statuses(tmp_path)
+        assert [(one["source"], [*one["receivers"]]) for one in statuses] == [
+            (1, [f"{queues[0]}#0"]), (2, [f"{queues[1]}#0"])
+        ]  # fmt: skip
+        assert len({one["pid"] for one in statuses}) == 2
+    names = sorted(path.name for path in (tmp_path / "spark_stomp").glob("status*.json"))
+    assert names == ["status-2.json", "status.json"]
     assert failed.bodies and not any(seen.batches[batch_id] for batch_id in failed.batches)
     assert sorted(seen.bodies) == sorted(sent[queues[0]] + sent[queues[1]])
 
@@ -160,26 +175,3 @@ def test_a_reader_that_waits_does_not_outlive_its_jvm(devbroker: DevBroker, tmp_
         # The journal is free.
         driver.start()
         wait_until(lambda: devbroker.connections == 1, START, "the next reader")
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("rounds", [2, pytest.param(20, marks=pytest.mark.soak)])
-def test_stops_right_after_a_batch(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, rounds: int
-) -> None:
-    seen = Recorder()
-    sent = []
-    for round_number in range(rounds):
-        body = b"round %d" % round_number
-        devbroker.publish(QUEUE, body)
-        sent.append(body)
-        with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen) as running:
-            running.wait(lambda body=body: body in seen.bodies, what=f"round {round_number}")
-        wait_until(lambda done=round_number + 1: devbroker.disconnects == done, what="an orderly DISCONNECT")
-    assert set(seen.bodies) == set(sent)
-    # What was not proved committed is redelivered, nothing else, and nothing is lost.
-    left = devbroker.bodies(QUEUE)
-    assert set(left) <= set(sent)
-    assert devbroker.queue(QUEUE).acked + len(left) == rounds
-    assert devbroker.connects == devbroker.disconnects == rounds
-    wait_until(lambda: not stream_readers(), what="the end of the reader processes")

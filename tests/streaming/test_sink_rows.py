@@ -45,17 +45,6 @@ def test_each_partition_arrives_in_its_order(spark: SparkSession, devbroker: Dev
         assert ids == sorted(ids) and len(ids) == 1_000
 
 
-def test_rows_of_the_source_go_on_as_they_came(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many(QUEUE, [b"1", b"2"], headers=(("own:", "x\n"),))
-    rows = stomp_stream(spark, devbroker.url, QUEUE).select("body", "headers")
-    stream(rows, tmp_path, url=devbroker.url, destination=OTHER)
-    (sent, *_) = spark.read.format("stomp").option("url", devbroker.url).load(OTHER).collect()
-    assert devbroker.bodies(OTHER) == [b"1", b"2"]
-    assert (sent.destination, sent.headers["own:"], sent.headers["persistent"]) == (OTHER, "x\n", "true")
-
-
 def test_a_batch_with_a_row_that_cannot_be_sent_is_not_tried_again(
     spark: SparkSession, devbroker: DevBroker
 ) -> None:

@@ -11,9 +11,8 @@ from pyspark.sql import SparkSession
 from support.spark import Recorder, Running, drains, stomp_stream
 from support.waiting import wait_until
 
-from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.status import read_status, read_statuses
+from spark_stomp.status import read_status
 
 pytestmark = pytest.mark.spark
 
@@ -59,42 +58,3 @@ def test_the_progress_has_it_and_the_offsets_do_not(
     assert latest["status"]["totals"]["delivered"] == 30
     for entry in (tmp_path / "offsets").glob("[0-9]*"):
         assert "status" not in entry.read_text(encoding="utf-8")
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("other", [QUEUE, pytest.param("/queue/returns", marks=pytest.mark.soak)])
-def test_two_sources_of_a_query_have_a_status_each(
-    spark: SparkSession,
-    devbroker: DevBroker,
-    tmp_path: Path,
-    other: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """No option tells them apart. In the second run they have the same files, though it begins at once."""
-    queues, seen = [QUEUE, other], Recorder()
-    streams = [stomp_stream(spark, devbroker.url, queue, checkpointLocation=tmp_path) for queue in queues]
-    frame = streams[0].union(streams[1])
-
-    def rows() -> int:
-        return sum(status["totals"]["rows"] for status in read_statuses(tmp_path))
-
-    for run in (1, 2):
-        for queue in queues:
-            devbroker.publish_many(queue, BODIES)
-        with Running(frame, tmp_path, seen) as running:
-            running.wait(lambda run=run: len(seen.bodies) == 60 * run, what="the rows")
-            running.wait(lambda: rows() == 60, what="the rows in both files")
-            statuses = read_statuses(tmp_path)
-            assert [(status["source"], status["running"]) for status in statuses] == [(1, True), (2, True)]
-            assert len({status["pid"] for status in statuses}) == 2
-            assert [list(status["receivers"]) for status in statuses] == [[f"{queue}#0"] for queue in queues]
-            running.wait(lambda: main(["status", str(tmp_path), "--quiet"]) == 0, what="both connected")
-            assert main(["status", str(tmp_path)]) == 0
-            shown = capsys.readouterr().out
-            assert f"{tmp_path.name}  running" in shown and f"{tmp_path.name}, source 2  running" in shown
-            assert all(f"{queue}#0" in shown for queue in queues)
-        names = sorted(path.name for path in (tmp_path / "spark_stomp").glob("status*.json"))
-        assert names == ["status-2.json", "status.json"]
-    wait_until(
-        lambda: not any(status["running"] for status in read_statuses(tmp_path)), what="the end of both"
-    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from support.spark import Recorder, Running, drains, stomp_stream
+from pyspark.sql import SparkSession
+from support.spark import Recorder, Running, stomp_stream
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -29,33 +29,6 @@ def test_available_now_on_an_empty_queue_ends_after_the_idle_time(
     with Running(frame, tmp_path, seen, availableNow=True) as running:
         running.finish()
     assert not seen.bodies
-
-
-@drains
-def test_several_receivers_and_several_queues(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many("/queue/a", bodies(300))
-    devbroker.publish_many("/queue/b", bodies(200))
-    rows: list[tuple[str, str]] = []
-
-    def sink(batch: DataFrame, batch_id: int) -> None:
-        rows.extend((row.destination, row.receiver) for row in batch.collect())
-
-    frame = stomp_stream(
-        spark,
-        devbroker.url,
-        '["/queue/a", "/queue/b"]',
-        schema="destination string, receiver string",
-        connections=4,
-        prefetch=50,
-    )
-    with Running(frame, tmp_path, sink, availableNow=True) as running:
-        running.finish()
-    destinations = [destination for destination, _ in rows]
-    assert (destinations.count("/queue/a"), destinations.count("/queue/b")) == (300, 200)
-    assert {receiver for _, receiver in rows} == {"/queue/a#0", "/queue/b#1", "/queue/a#2", "/queue/b#3"}
-    assert devbroker.queue("/queue/a").depth == devbroker.queue("/queue/b").depth == 0
 
 
 @pytest.mark.core

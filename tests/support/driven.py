@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_stomp.columns import Projection, SinkColumns
 from spark_stomp.options import parse_sink_options, parse_source_options
-from spark_stomp.sink.write import send_batches
+from spark_stomp.sink.write import TaskResult, send_batches
 from spark_stomp.source.query import QueryStatus
 from spark_stomp.spark.readers import StompStreamReader
 from support.waiting import PATIENCE, wait_until
@@ -27,6 +27,14 @@ MODES: dict[str, Callable[[Path], dict[str, str]]] = {
     "ackAfter=journal": lambda folder: {"journal": str(folder / "journal"), "ackAfter": "journal"},
 }
 """Mode -> its options, given the query's own folder."""
+
+_TYPES = {
+    "body": pa.binary(),
+    "destination": pa.string(),
+    "headers": pa.map_(pa.string(), pa.string()),
+    "priority": pa.int32(),
+    "ttl": pa.int64(),
+}
 
 
 def log_entry(root: Path, name: str, batch: int, content: Any) -> None:
@@ -60,13 +68,28 @@ def send_messages(
 ) -> int:
     """Send persistent messages, each a destination, a body and headers, over one connection; returns how many
     the broker confirmed."""
-    columns = SinkColumns(("destination", "body", "headers"), False)
-    values = [{"destination": to, "body": body, "headers": [*headers]} for to, body, headers in messages]
-    batch = pa.RecordBatch.from_pylist(values, schema=columns.arrow_schema)
-    result = send_batches([batch], columns, parse_sink_options(options))
+    given = [*messages]
+    columns = {"destination": [one[0] for one in given], "body": [one[1] for one in given]}
+    result = write_columns(options, columns | {"headers": [[*one[2]] for one in given]})
     if result.refused is not None:
         raise result.refused
     return result.figures.confirmed
+
+
+def write_columns(options: dict[str, str], columns: dict[str, Any]) -> TaskResult:
+    """Send the rows of these columns, each a list of values or an array, as a task of the sink does."""
+    batch = pa.record_batch(
+        {
+            name: values if isinstance(values, pa.Array) else pa.array(values, _TYPES.get(name))
+            for name, values in columns.items()
+        }
+    )
+    text = pa.types.is_string(batch.schema.field("body").type)
+    return send_batches([batch], SinkColumns(tuple(columns), text), parse_sink_options(options))
+
+
+def bodies(rows: Iterable[Row]) -> list[bytes]:
+    return [row["body"] for row in rows]
 
 
 class Run:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
 from support.brokers.cache import cached, debian_packages, relink
 from support.brokers.process import Process, Unavailable, run
-from support.tcp import has_ipv6
 from support.waiting import pause
 
 # What rabbitmqctl list_queues asks for, of a queue or of those that a topic's subscriptions have.
@@ -245,9 +244,7 @@ class RabbitMQ(Broker):
         (fragments / "zz-ports.conf").write_text(
             f"listeners.tcp.1 = {HOST}:{self._amqp_port}\n"
             f"stomp.listeners.tcp.1 = {HOST}:{self.port}\n"
-            # The same port of the other loopback address.
-            + (f"stomp.listeners.tcp.2 = ::1:{self.port}\n" if has_ipv6() else "")
-            + f"stomp.listeners.ssl.1 = {HOST}:{self.tls_port}\n"
+            f"stomp.listeners.ssl.1 = {HOST}:{self.tls_port}\n"
             f"web_stomp.tcp.listener = {HOST}:{self.websocket_port}\n"
             f"max_message_size = {self.largest_body}\n"
         )
