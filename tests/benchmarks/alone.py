@@ -17,8 +17,6 @@ from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.options import parse_source_options
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, Receiver, ReceiverSettings
 
-__all__ = ["Alone", "read_alone"]
-
 _EVERY = 0.05
 _COLUMNS = Projection.of()
 _RULES = RowRules(id_header="message-id", timestamp_unit="ms")

@@ -21,8 +21,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["FrameCounter", "Publishing", "Receiving", "publish", "receive", "sent_at"]
-
 _READ = 1 << 20
 _LENGTH = re.compile(rb"\ncontent-length:(\d+)")
 _ACK = re.compile(rb"\nack:([^\n]*)")

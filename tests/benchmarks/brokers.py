@@ -20,8 +20,6 @@ from benchmarks.programs import Json, program
 from spark_stomp.options import parse_source_options
 from spark_stomp.receiver import stream_ends
 
-__all__ = ["NAMES", "BenchmarkBroker", "each_broker", "new_queue", "new_stream", "running"]
-
 NAMES = ("rabbitmq", "activemq", "artemis")
 # Room for a filled queue, the compiler that a broker in earnest has, and the collector that takes least of
 # two shared cores: with Java's own choice Artemis stood still for up to 0.8 seconds again and again.
@@ -102,6 +100,5 @@ def _started(broker: Broker, before: set[int]) -> BenchmarkBroker:
         broker.java_options = _JAVA_OPTIONS
     broker.start()
     processes = tuple(process.pid for process in descendants() if process.pid not in before)
-    return BenchmarkBroker(
-        broker.name, Peer("127.0.0.1", broker.port, broker.login, broker.password), processes
-    )
+    peer = Peer("127.0.0.1", broker.port, broker.login, broker.password)
+    return BenchmarkBroker(broker.name, peer, processes)

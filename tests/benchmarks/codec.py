@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from stomp.utils import parse_frame
@@ -125,10 +126,6 @@ def scanner(load: Load, id_header: str | None = None) -> Callable[[], int]:
     return run
 
 
-def scanner_with_ids(load: Load) -> Callable[[], int]:
-    return scanner(load, "message-id")
-
-
 def arrow(load: Load) -> Callable[[], int]:
     block = load.block()
     return lambda: decode_frames(block, COLUMNS, RULES).num_rows
@@ -138,7 +135,7 @@ CANDIDATES: dict[str, Callable[[Load], Callable[[], int]]] = {
     "stomp.py": stomp_py,
     "decoder": decoder,
     "scanner": scanner,
-    "with ids": scanner_with_ids,
+    "with ids": partial(scanner, id_header="message-id"),
     "arrow": arrow,
 }
 

@@ -275,11 +275,7 @@ def share(
         pause(seconds)
         quiet = latency_of_quiet(query, begin, time.time())
         beside, begin, end = rate_of_busy(query, broker, messages)
-        return {
-            ALONE: alone,
-            BESIDE: beside | latency_of_quiet(query, begin, end),
-            QUIET_ONLY: quiet,
-        }, {}
+        return {ALONE: alone, BESIDE: beside | latency_of_quiet(query, begin, end), QUIET_ONLY: quiet}, {}
 
 
 def rate_of_busy(query: Query, broker: BenchmarkBroker, messages: int) -> tuple[Figures, float, float]:
@@ -309,10 +305,7 @@ def latency_of_quiet(query: Query, begin: float, end: float) -> Figures:
 
 def share_case(broker: str) -> Case:
     """The case of the results file."""
-    goals = [
-        Goal(BESIDE, ALONE, at_least=0.8),
-        Goal(BESIDE, QUIET_ONLY, at_most=2.0, figure="p50 ms"),
-    ]
+    goals = [Goal(BESIDE, ALONE, at_least=0.8), Goal(BESIDE, QUIET_ONLY, at_most=2.0, figure="p50 ms")]
     return Case(f"{broker}, a busy queue", f"among {MANY}", "messages/s", ALONE, goals)
 
 

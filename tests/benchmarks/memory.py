@@ -103,19 +103,12 @@ def main() -> None:
     spark, results = spark_session("local[2]"), Results("memory")
     register(spark)
     section = f"{arguments.messages:,} messages, resident memory"
+    behind = f"{arguments.large:,} messages of 4 MiB behind a slow sink"
+    long = partial(long_run, spark, arguments.messages)
     parts: dict[str, tuple[Case, Callable[[], Measured]]] = {
-        "plain": (
-            Case(section, "without a journal", "MiB"),
-            partial(long_run, spark, arguments.messages, journal=False),
-        ),
-        "journal": (
-            Case(section, "with a local journal", "MiB"),
-            partial(long_run, spark, arguments.messages, journal=True),
-        ),
-        "large": (
-            Case(f"{arguments.large:,} messages of 4 MiB behind a slow sink", "default options", "MiB"),
-            partial(large_messages, spark, arguments.large),
-        ),
+        "plain": (Case(section, "without a journal", "MiB"), partial(long, journal=False)),
+        "journal": (Case(section, "with a local journal", "MiB"), partial(long, journal=True)),
+        "large": (Case(behind, "default options", "MiB"), partial(large_messages, spark, arguments.large)),
     }
     for part in arguments.parts.split(","):
         results.measure(parts[part][0], arguments, parts[part][1])

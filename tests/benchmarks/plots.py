@@ -9,16 +9,9 @@ from typing import Any
 
 from benchmarks.results import Case, Results
 
-__all__ = ["SHOWN", "draw"]
-
 SHOWN = "235 B"
 """The case of ``real`` that the first plot shows, for each broker."""
-_BARS = {
-    "bare socket": "#b9bec6",
-    "receiver alone": "#7fa8d1",
-    "default": "#2f6db0",
-    "tuned": "#123b66",
-}
+_BARS = {"bare socket": "#b9bec6", "receiver alone": "#7fa8d1", "default": "#2f6db0", "tuned": "#123b66"}
 _NAMES = {"rabbitmq": "RabbitMQ", "activemq": "ActiveMQ", "artemis": "Artemis"}
 _LINES = {"driver Python": "#2f6db0", "worker": "#c4622d", "JVM": "#8a8f98"}
 

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Program", "end_with_parent", "program", "result_of"]
-
 Json = dict[str, Any]
 _TESTS = Path(__file__).parents[1]
 

@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-__all__ = ["ReadyMade"]
-
 # Of a record batch.
 _BYTES = 1 << 20
 _MOST_ROWS = 1_000

@@ -9,8 +9,6 @@ from pathlib import Path
 from benchmarks.plots import draw
 from benchmarks.results import FOLDER, Case, Goal, Results
 
-__all__ = ["render"]
-
 PAGE = Path(__file__).parent / "RESULTS.md"
 PLOTS = Path(__file__).parent / "plots"
 
@@ -48,18 +46,12 @@ def main() -> None:
 
 def render(results: Sequence[Results], plots: Sequence[Path] = ()) -> str:
     """The page."""
-    parts = [
-        _HEAD,
-        _missed(results),
-        *(f"![{plot.stem}]({plot.parent.name}/{plot.name})\n" for plot in plots),
-    ]
+    shown = [f"![{plot.stem}]({plot.parent.name}/{plot.name})\n" for plot in plots]
+    parts = [_HEAD, _missed(results), *shown]
     for one in results:
         if one.benchmark in _WITH_RATES:
-            parts += [
-                f"## {_TITLES[one.benchmark]}\n",
-                f"{_origin(one)}\n",
-                *_goals(_rows_of_goals(one.cases)),
-            ]
+            goals = _goals(_rows_of_goals(one.cases))
+            parts += [f"## {_TITLES[one.benchmark]}\n", f"{_origin(one)}\n", *goals]
             for section in dict.fromkeys(case.section for case in one.cases):
                 cases = [case for case in one.cases if case.section == section]
                 parts += [f"### {section}\n", _section(cases)]
@@ -70,11 +62,8 @@ def render(results: Sequence[Results], plots: Sequence[Path] = ()) -> str:
         for row in _rows_of_goals(one.cases)
     ]
     if rows:
-        parts += [
-            "## Other goals\n",
-            *(f"{text}\n" for text in dict.fromkeys(map(_origin, others))),
-            *_goals(rows),
-        ]
+        origins = dict.fromkeys(map(_origin, others))
+        parts += ["## Other goals\n", *(f"{text}\n" for text in origins), *_goals(rows)]
     return "\n".join(parts)
 
 

@@ -25,19 +25,6 @@ from typing import Any
 
 import spark_stomp
 
-__all__ = [
-    "FOLDER",
-    "Case",
-    "Figures",
-    "Goal",
-    "Results",
-    "Round",
-    "Series",
-    "add_arguments",
-    "describe_machine",
-    "describe_round",
-]
-
 FOLDER = Path(__file__).parent / "results"
 _PACKAGES = ("spark-stomp", "pyspark", "pyarrow", "numpy", "stomp.py")
 
@@ -150,12 +137,7 @@ class Results:
             self.add(case, figures, series)
             print(describe_round(case, figures), flush=True)
 
-    def add(
-        self,
-        case: Case,
-        figures: dict[str, Figures],
-        series: Series | None = None,
-    ) -> Case:
+    def add(self, case: Case, figures: dict[str, Figures], series: Series | None = None) -> Case:
         """Add a round to the case with this section and name, and write the file; returns that case."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         same = (one for one in self.cases if (one.section, one.name) == (case.section, case.name))
@@ -163,23 +145,16 @@ class Results:
         if known is None:
             self.cases.append(known := replace(case, rounds=[]))
         else:
-            known.unit, known.reference, known.goals, known.note = (
-                case.unit,
-                case.reference,
-                case.goals,
-                case.note,
-            )
+            known.unit, known.reference = case.unit, case.reference
+            known.goals, known.note = case.goals, case.note
         known.rounds.append(Round(now, _code(), figures, series or {}))
         self._write()
         return known
 
     def _write(self) -> None:
         self._file.parent.mkdir(exist_ok=True)
-        text = {
-            "benchmark": self.benchmark,
-            "machine": self.machine,
-            "cases": [asdict(case) for case in self.cases],
-        }
+        cases = [asdict(case) for case in self.cases]
+        text = {"benchmark": self.benchmark, "machine": self.machine, "cases": cases}
         new = self._file.with_suffix(".new")
         new.write_text(json.dumps(text, indent=1) + "\n")
         new.replace(self._file)

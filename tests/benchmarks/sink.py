@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from support.spark import spark_session
 
 from benchmarks.bare import Peer
-from benchmarks.brokers import NAMES, BenchmarkBroker, each_broker, new_queue
+from benchmarks.brokers import NAMES, each_broker, new_queue
 from benchmarks.results import Case, Figures, Goal, Results, Series, add_arguments
 from benchmarks.wire_broker import wire_broker
 from spark_stomp import register
@@ -136,9 +136,7 @@ def measure(candidates: dict[str, tuple[Send, int]], peer: Peer) -> tuple[dict[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.sink")
-    parser.add_argument(
-        "--messages", type=int, default=1_000_000, help="to the broker at wire speed; 0 for none"
-    )
+    parser.add_argument("--messages", type=int, default=1_000_000, help="to the broker at wire speed; or 0")
     parser.add_argument("--real-messages", type=int, default=60_000, help="to each real broker")
     parser.add_argument("--brokers", default=",".join(NAMES), help="real ones; empty for none")
     add_arguments(parser, rounds=3)
@@ -150,12 +148,10 @@ def main() -> None:
     ours = partial(through_spark, spark)
     if arguments.messages:
         _wire_speed(spark, ours, results, arguments)
-    real: dict[str, tuple[Send, int]] = {
-        BARE: (bare, arguments.real_messages),
-        OURS: (ours, arguments.real_messages),
-    }
+    count = arguments.real_messages
+    real: dict[str, tuple[Send, int]] = {BARE: (bare, count), OURS: (ours, count)}
     for broker in each_broker(arguments.brokers) if arguments.brokers else ():
-        _warm_up(broker, ours)
+        ours(broker.peer, new_queue(), 20_000)  # warms up
         case = Case("To real brokers, persistent", broker.name, "messages/s", BARE, REAL)
         results.measure(case, arguments, partial(measure, real, broker.peer))
     spark.stop()
@@ -174,10 +170,6 @@ def _wire_speed(spark: SparkSession, ours: Send, results: Results, arguments: ar
             STOMP_PY: (simple, count // STOMP_PY_PART),
         }
         results.measure(case, arguments, partial(measure, wire, peer))
-
-
-def _warm_up(broker: BenchmarkBroker, send: Send) -> None:
-    send(broker.peer, new_queue(), 20_000)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,6 @@ from support.spark import Running
 from benchmarks.usage import Processes, difference
 from spark_stomp.status import read_status
 
-__all__ = ["Count", "Streamed", "rate", "run"]
-
 _PATIENCE = 1_800.0
 # Until so large a part of the messages was read, the window fills for the first time, and workers start.
 _START = 0.1
@@ -103,9 +101,8 @@ def run(
             query.wait(done, _PATIENCE, f"{messages} messages", every=0.1)
             spent = difference(processes.seconds(), start[1])
             query.wait(lambda: connected_since(status), what="the status file")
-            return Streamed(
-                count.ended - connected_since(status), count.batches, spent, count.total - start[0]
-            )
+            seconds = count.ended - connected_since(status)
+            return Streamed(seconds, count.batches, spent, count.total - start[0])
 
 
 def connected_since(status: Path) -> float:

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 import psutil
 from support.processes import stream_readers, task_workers
 
-__all__ = ["READER", "Processes", "difference"]
-
 READER = "driver Python"
 """The process beside the driver that receives the messages."""
 _MIB = 2**20

@@ -22,8 +22,6 @@ import numpy as np
 
 from benchmarks.programs import end_with_parent, program
 
-__all__ = ["Frames", "WireBroker", "wire_broker"]
-
 _PIECE = 1 << 20
 _DIGITS = 10
 _MARK = b"#" * _DIGITS

@@ -157,9 +157,9 @@ class JournalEngine(MemoryEngine):
 
 
 def _status(one: Deliveries) -> ReceiverStatus:
-    inbox = one.inbox
+    inbox, acked = one.inbox, one.acked
     return ReceiverStatus(
-        inbox.name, True, inbox.pending, inbox.received, inbox.ackable, one.acked, 0.0, False, None
+        inbox.name, True, inbox.pending, inbox.received, inbox.ackable, acked, 0.0, False, None
     )
 
 

@@ -26,9 +26,7 @@ VALUES = [
 headers = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES)), max_size=6)
 frames = st.builds(
     lambda command, pairs, body: (
-        f"{command}\n{''.join(f'{name}:{value}' + chr(10) for name, value in pairs)}\n".encode()
-        + body
-        + b"\0"
+        "\n".join([command, *(f"{name}:{value}" for name, value in pairs), "", ""]).encode() + body + b"\0"
     ),
     st.sampled_from(COMMANDS),
     headers,

@@ -144,14 +144,10 @@ class Writer:
 
         first = self._call(listed, reads=True)
         if folder in (FRAMES, STATES, KEYS):
-            names = sorted(first)
-            early = names[: len(names) // 2]
+            early = sorted(first)[: len(first) // 2]
             later = self._call(listed, reads=True)
-            return {name: first[name] for name in early} | {
-                name: size
-                for name, size in later.items()
-                if name not in early and (not early or name > early[-1])
-            }
+            late = (name for name in later if not early or name > early[-1])
+            return {name: first[name] for name in early} | {name: later[name] for name in late}
         return first
 
     def delete(self, path: str) -> None:
@@ -218,16 +214,14 @@ class Takeover(RuleBasedStateMachine):
         self._open(15).finish()
         last = self._collect(self.writers[-1])
         assert last.journal is not None
-        for position in self.returned:
-            if position >= self.committed:
-                assert position < last.journal.end
+        assert all(position < last.journal.end for position in self.returned if position >= self.committed)
         self._start(last, lambda: last.journal and last.journal.append([batch_of(0, 1)]), lambda _: None)
         last.finish()
         assert last.error is None
 
     # --- what happens
 
-    @precondition(lambda self: len(self._alive()) < MOST_ALIVE)
+    @precondition(lambda self: len(self.writers) < MOST_ALIVE)
     @rule(rank=st.integers(0, 15))
     def open(self, rank: int) -> None:
         self._open(rank)
@@ -261,9 +255,7 @@ class Takeover(RuleBasedStateMachine):
     @precondition(lambda self: self._usable())
     @rule(index=st.integers(0, 9), counts=st.lists(st.integers(1, 3), min_size=1, max_size=3))
     def append(self, index: int, counts: list[int]) -> None:
-        writer = self._one(self._usable(), index)
-        journal = writer.journal
-        assert journal is not None
+        writer, journal = self._usable_one(index)
         batches = list(self._new_batches(counts))
         self._start(
             writer,
@@ -274,9 +266,7 @@ class Takeover(RuleBasedStateMachine):
     @precondition(lambda self: self._usable())
     @rule(index=st.integers(0, 9), share=st.floats(0, 1), last=st.booleans())
     def commit_and_trim(self, index: int, share: float, last: bool) -> None:
-        writer = self._one(self._usable(), index)
-        journal = writer.journal
-        assert journal is not None
+        writer, journal = self._usable_one(index)
         position = journal.end if last else int(journal.end * share)
         self.committed = max(self.committed, position)
         journal.commit(position)
@@ -294,9 +284,7 @@ class Takeover(RuleBasedStateMachine):
     @precondition(lambda self: self._usable())
     @rule(index=st.integers(0, 9))
     def flush(self, index: int) -> None:
-        writer = self._one(self._usable(), index)
-        journal = writer.journal
-        assert journal is not None
+        writer, journal = self._usable_one(index)
         self._start(writer, journal.flush, lambda _: None)
 
     @precondition(lambda self: self._opened())
@@ -367,11 +355,13 @@ class Takeover(RuleBasedStateMachine):
     def _one(writers: list[Writer], index: int) -> Writer:
         return writers[index % len(writers)]
 
-    def _alive(self) -> list[Writer]:
-        return self.writers
-
     def _busy(self) -> list[Writer]:
         return [writer for writer in self.writers if writer.busy]
+
+    def _usable_one(self, index: int) -> tuple[Writer, Journal]:
+        writer = self._one(self._usable(), index)
+        assert writer.journal is not None
+        return writer, writer.journal
 
     def _usable(self) -> list[Writer]:
         return [writer for writer in self.writers if writer.usable]
@@ -385,5 +375,4 @@ Takeover.TestCase.settings = settings(
 )
 
 
-class TestTakeover(Takeover.TestCase):  # type: ignore[misc, name-defined]
-    pass
+TestTakeover = Takeover.TestCase

@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 from support.session import ack, events, send, subscribe
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
-from spark_stomp.protocol import (
-    ClientConfig,
-    ClientConnection,
-    ServerConfig,
-    ServerConnection,
-    SessionState,
-)
+from spark_stomp.protocol import ClientConfig, ClientConnection, ServerConfig, ServerConnection, SessionState
 from spark_stomp.protocol.session import (
     BEAT,
     CLIENT_TABLE,

@@ -30,12 +30,8 @@ octets = st.lists(
 ).map(b"".join)
 plain = st.sampled_from([b"a", b"b", b"k:1", b"v"])
 texts = plain | plain | octets
-names = (
-    st.sampled_from(
-        b"a|own|priority|kind|left|Receipt|transaction|persistent|expires|id|longer than 12".split(b"|")
-    )
-    | texts
-)
+NAMES = b"a|own|priority|kind|left|Receipt|transaction|persistent|expires|id|longer than 12".split(b"|")
+names = st.sampled_from(NAMES) | texts
 CELLS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "body": (pa.binary(), st.one_of(st.binary(max_size=50), plain, st.none())),
     "destination": (pa.string(), st.one_of(st.sampled_from([b"/queue/a", b"/topic/a"]), texts, st.none())),
@@ -49,12 +45,7 @@ CELLS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "ttl": (pa.int64(), st.none() | st.integers(-1, 10_000)),
     "own": (pa.int64(), st.none() | st.integers(-9, 9)),
 }
-COLUMNS = (
-    ("content_type", "content-type"),
-    ("persistent", "persistent"),
-    ("priority", "priority"),
-    ("own", "own"),
-)
+COLUMNS = (("content_type", "content-type"), *((name, name) for name in ("persistent", "priority", "own")))
 VALUES = (
     ValueRule("priority", "0*[0-9]", "be a digit"),
     ValueRule("a", "(?s:.*[x:].*)", "be without these", allowed=False),
@@ -67,9 +58,9 @@ def rules(draw: st.DrawFn) -> SendRules:
     return SendRules(
         version=draw(st.sampled_from(["1.0", "1.1", "1.2", "lenient"])),
         destination=draw(st.none() | st.sampled_from(["/queue/o", "/topic/o"])),
-        headers=draw(st.sampled_from([(), (("persistent", "true"), ("a\\", "\\:")), (("kind", "option"),)]))
-        if draw(st.booleans())
-        else (),
+        headers=draw(
+            st.sampled_from([(), (), (("persistent", "true"), ("a\\", "\\:")), (("kind", "option"),)])
+        ),
         naming=Naming(otherwise=draw(st.sampled_from(["queue", "topic", "unknown"]))),
         queue_headers=draw(st.sampled_from([(), (("kind", "q"),)])),
         columns=COLUMNS,
@@ -120,9 +111,7 @@ def one_by_one(cells: dict[str, pa.Array], rules: SendRules) -> list[bytes] | No
     """The frames of the rows; None if one of them cannot be sent."""
     single = RowFrames(rules)
     try:
-        return [
-            single.frame(row, receipt_id(number), NOW) for number, row in enumerate(rows_of(cells, rules))
-        ]
+        return [single.frame(row, receipt_id(n), NOW) for n, row in enumerate(rows_of(cells, rules))]
     except SinkRowError:
         return None
 
@@ -142,10 +131,8 @@ def test_a_slice_has_the_frames_of_its_rows_or_none_if_one_is_refused(
 def test_every_other_row_of_a_slice_is_sent(rows: list[dict[str, Any]], rules: SendRules) -> None:
     batch = batch_of(rows)
     cells = dict(zip(batch.schema.names, batch.columns, strict=True))
-    alone = [
-        one_by_one({name: column.slice(at, 1) for name, column in cells.items()}, rules)
-        for at in range(len(rows))
-    ]
+    single = ({name: column.slice(at, 1) for name, column in cells.items()} for at in range(len(rows)))
+    alone = [one_by_one(one, rules) for one in single]
     encoder = RowEncoder(SinkColumns(tuple(CELLS), False), rules, lambda: NOW)
     parts = list(encoder.slices(batch))
     assert sum(map(len, parts)) == len(rows) - alone.count(None)

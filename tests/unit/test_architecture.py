@@ -75,6 +75,11 @@ def imported(node: ast.AST, path: Path) -> Iterator[str]:
         yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
+def dotted(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
 def own_parts(path: Path) -> set[str]:
     """The parts of this package that a module imports, its own left out."""
     names = (name.split(".") for name in imports(path) - {"spark_stomp.__version__"})
@@ -199,11 +204,6 @@ class TestModules:
             return any(isinstance(name, ast.Name) and name.id == "__all__" for name in names)
 
         assert {path for path in MODULES if lists(path)} == {*LISTING, PACKAGE / "_autoload" / "__init__.py"}
-
-
-def dotted(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 class TestTree:

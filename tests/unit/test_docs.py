@@ -123,7 +123,9 @@ class TestArchitecture:
         named = self.named(text_of(self.PAGE))
         assert len(named) > 50
         modules = {one.partition(":")[0] for one in named}
-        assert named - {f"{module}:{name}" for module in modules for name in names_in(module)} == set()
+        assert (
+            named - {f"{module}:{name}" for module in modules for name in top_names(tree_of(module))} == set()
+        )
 
     def test_is_short(self) -> None:
         assert len(text_of(self.PAGE).split()) <= 1_200
@@ -149,9 +151,8 @@ class TestArchitecture:
         assert named == {name for module in every_module() for name in threads_in(module)}
 
     def test_every_mark_is_in_it_in_order(self) -> None:
-        table = [
-            name for cells in rows(section(self.PAGE, "Progress marks")) for name in self.named(cells[0])
-        ]
+        marks = rows(section(self.PAGE, "Progress marks"))
+        table = [name for cells in marks for name in self.named(cells[0])]
         log = Log(DedupIndex())
         marks = [name for name, value in vars(log).items() if type(value) is int]
         assert sorted(table) == sorted(f"receiver.log:Log.{name}" for name in [*marks, "first_held"])
@@ -220,24 +221,15 @@ class TestSecurity:
     TESTS = ROOT / "tests"
     TEXT = text_of(ROOT / "docs" / "security.md")
 
-    def names_in(self, path: Path) -> frozenset[str]:
-        """Names of the functions and classes at the top of a module, and of methods behind their class."""
-        found = set()
-        for node in ast.parse(text_of(path)).body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                found.add(node.name)
-            if isinstance(node, ast.ClassDef):
-                inner = (one.name for one in node.body if isinstance(one, ast.FunctionDef))
-                found |= {f"{node.name}::{name}" for name in inner}
-        return frozenset(found)
-
     def test_what_it_names_is_there(self) -> None:
         named = sorted(set(re.findall(r"`([\w/]+\.py(?:::\w+)*)`", self.TEXT)))
         assert len(named) > 15
         for one in named:
             path, _, name = one.partition("::")
             assert (self.TESTS / path).is_file(), one
-            assert not name or name in self.names_in(self.TESTS / path), one
+            assert not name or name.replace("::", ".") in top_names(ast.parse(text_of(self.TESTS / path))), (
+                one
+            )
 
     def test_a_threat_that_nothing_stops_says_so(self) -> None:
         rows = [line.split("|")[1:-1] for line in self.TEXT.splitlines() if line.startswith("|")]
@@ -249,11 +241,8 @@ class TestSecurity:
 
 def test_the_page_shows_every_environment_without_a_failure() -> None:
     # `newest` has any number.
-    shown = [
-        line.strip("| ").split(" | ")
-        for line in found("matrix", releases.PAGE).splitlines()
-        if line.startswith("| 4")
-    ]
+    lines = found("matrix", releases.PAGE).splitlines()
+    shown = [line.strip("| ").split(" | ") for line in lines if line.startswith("| 4")]
     for (spark, python, *results), environment in zip(shown, ENVIRONMENTS, strict=True):
         assert environment.spark == "newest" or spark.startswith(f"{environment.spark}.")
         assert python.startswith(f"{environment.python}.")
@@ -280,9 +269,9 @@ def tree_of(module: str) -> ast.Module:
     return ast.parse(text_of(path)) if path.exists() else ast.Module([], [])
 
 
-def names_in(module: str) -> Iterator[str]:
+def top_names(tree: ast.Module) -> Iterator[str]:
     """Functions, classes, and the members of classes."""
-    for node in tree_of(module).body:
+    for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name
         elif isinstance(node, ast.ClassDef):

@@ -11,14 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_stomp import frame_batch
-from spark_stomp.frame_batch import (
-    FrameBatch,
-    FrameIndex,
-    bytes_between,
-    end_within,
-    joined,
-    merged_ranges,
-)
+from spark_stomp.frame_batch import FrameBatch, FrameIndex, bytes_between, end_within, joined, merged_ranges
 
 
 def frames_of(batch: FrameBatch) -> list[bytes]:
@@ -55,9 +48,8 @@ class TestFrameBatch:
 class TestJoined:
     def test_as_many_as_have_room_together(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(frame_batch, "_JOINED_BYTES", 5)
-        found = joined(
-            [batch(0, b"aa"), batch(1, b"bbb"), batch(2, b"c"), batch(3, b"d" * 9), batch(4, b"e")]
-        )
+        bodies = (b"aa", b"bbb", b"c", b"d" * 9, b"e")
+        found = joined([batch(number, body) for number, body in enumerate(bodies)])
         assert [frames_of(one) for one in found] == [[b"aa", b"bbb"], [b"c"], [b"d" * 9], [b"e"]]
 
     def test_one_that_stays_alone_is_not_copied(self) -> None:
@@ -144,8 +136,7 @@ class TestFrameIndex:
 
 
 @pytest.mark.parametrize(
-    ("ranges", "merged"),
-    [([], []), ([(1, 2), (2, 5)], [(1, 5)]), ([(1, 2), (3, 5)], [(1, 2), (3, 5)])],
+    ("ranges", "merged"), [([], []), ([(1, 2), (2, 5)], [(1, 5)]), ([(1, 2), (3, 5)], [(1, 2), (3, 5)])]
 )
 def test_ranges_that_touch_become_one(ranges: list[tuple[int, int]], merged: list[tuple[int, int]]) -> None:
     assert merged_ranges(ranges) == merged

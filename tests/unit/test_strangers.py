@@ -26,6 +26,7 @@ MODULES = {
     path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
     for path in sorted(PACKAGE.rglob("*.py"))
 }
+NODES = [(path, node) for path, tree in MODULES.items() for node in ast.walk(tree)]
 HOSTILE = {
     "line ends": "one\r\ntwo\x85three\u2028four\u2029five\x0b\x0c\x1c",
     "escape sequences": "\x1b[2J\x1b]0;title\x07\x9b31m\x90q\x9c",
@@ -36,35 +37,12 @@ HOSTILE = {
 LONG = "x" * 1_000_000
 
 # What the package says to others than loggers: only here, and each through quoting or json.
-WRITERS = {
-    "logs.py",
-    "commands/screen.py",
-    "commands/messages.py",
-    "commands/peek.py",
-    "commands/main.py",
-    "commands/connecting.py",
-    "commands/devbroker.py",
-    "commands/probe.py",
-    "commands/send.py",
-    "commands/status.py",
-    "commands/tail.py",
-    "commands/unsubscribe.py",
-}
+COMMANDS = ("messages", "peek", "main", "connecting", "devbroker", "probe", "send", "status", "tail")
+WRITERS = {"logs.py"} | {f"commands/{name}.py" for name in (*COMMANDS, "screen", "unsubscribe")}
 # Errors that are no StompErrors: arguments of the user's own, what becomes an OptionError or an OSError of a
 # file, and what no user sees. Everything else may hold a stranger's words.
 OTHER_ERRORS = {
-    "UsageError": {
-        "commands/main.py",
-        "commands/connecting.py",
-        "commands/devbroker.py",
-        "commands/probe.py",
-        "commands/send.py",
-        "commands/messages.py",
-        "commands/peek.py",
-        "commands/status.py",
-        "commands/tail.py",
-        "commands/trial.py",
-    },
+    "UsageError": {f"commands/{name}.py" for name in (*COMMANDS, "trial")},
     "ArgumentTypeError": {"commands/devbroker.py", "commands/messages.py"},
     "OSError": {"commands/devbroker.py", "files.py", "status/files.py"},
     # In the tests of whoever uses the dev broker.
@@ -77,14 +55,14 @@ OTHER_ERRORS = {
     "FlightUnauthenticatedError": {"frameserver/server.py"},
     # Caught where they are raised from, or with quoting.
     "ValueError": {
-        "frameserver/client.py",
-        "journal/formats.py",
-        "files.py",
-        "options/endpoint.py",
-        "options/kinds.py",
-        "status/figure.py",
-        "status/files.py",
-        "status/reading.py",
+        *(
+            "frameserver/client.py",
+            "journal/formats.py",
+            "files.py",
+            "options/endpoint.py",
+            "options/kinds.py",
+        ),
+        *(f"status/{name}.py" for name in ("figure", "files", "reading")),
     },
 }
 
@@ -111,10 +89,8 @@ class TestIsPrintable:
         for name in errors.__all__:
             error = getattr(errors, name)(f"the broker said {text}")
             assert str(error).isprintable() and error.message.isprintable()
-        assert str(OptionError(["one", f"two: {text}"])).split("\n  - ")[1:] == [
-            "one",
-            OptionError(f"two: {text}").message,
-        ]
+        several = str(OptionError(["one", f"two: {text}"])).split("\n  - ")[1:]
+        assert several == ["one", OptionError(f"two: {text}").message]
 
     def test_in_a_terminal(self, text: str) -> None:
         for part in (text, said(text), labelled([(text, text)])):
@@ -142,16 +118,12 @@ class TestIsCut:
 
 class TestNobodyGoesAround:
     def test_every_error_shows_its_text_in_the_same_way(self) -> None:
-        own = [
-            name
-            for name in errors.__all__
-            if {"__str__", "message", "__repr__"} & vars(getattr(errors, name)).keys()
-        ]
+        shown = {name: vars(getattr(errors, name)).keys() for name in errors.__all__}
+        own = [name for name, has in shown.items() if has & {"__str__", "message", "__repr__"}]
         assert own == ["StompError", "OptionError"]
         elsewhere = [
             f"{path}: {node.name}"
-            for path, tree in MODULES.items()
-            for node in ast.walk(tree)
+            for path, node in NODES
             if isinstance(node, ast.ClassDef)
             and path != "errors.py"
             and any(ast.unparse(base) in errors.__all__ for base in node.bases)
@@ -166,26 +138,20 @@ class TestNobodyGoesAround:
 
     def test_only_these_write_to_a_stream(self) -> None:
         streams = ("sys.stdout", "sys.stderr", "sys.__stderr__", "sys.__stdout__")
-        writing = {
-            path
-            for path, tree in MODULES.items()
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and ast.unparse(node) in streams
+        used = {
+            path for path, node in NODES if isinstance(node, ast.Attribute) and ast.unparse(node) in streams
         }
-        assert writing <= WRITERS
+        assert used <= WRITERS
 
     def test_what_they_write_is_quoted(self) -> None:
         """An f-string that is written as it is names only what is ours."""
         ours = {"broker.url", "_NOTICE", "sent", "line(part)"}
         for path in WRITERS - {"logs.py"}:
             for call in calls(".write", MODULES[path]):
-                bare = [node for node in call.args if isinstance(node, ast.JoinedStr)]
-                named = {
-                    ast.unparse(part.value)
-                    for node in bare
-                    for part in node.values
-                    if isinstance(part, ast.FormattedValue)
-                }
+                parts = [
+                    part for node in call.args if isinstance(node, ast.JoinedStr) for part in node.values
+                ]
+                named = {ast.unparse(part.value) for part in parts if isinstance(part, ast.FormattedValue)}
                 assert named <= ours, f"{path}:{call.lineno}"
 
     def test_warnings_are_log_lines(self) -> None:
@@ -204,12 +170,10 @@ class TestNobodyGoesAround:
         }
         foreign = {
             (name, path)
-            for path, tree in MODULES.items()
-            for node in ast.walk(tree)
+            for path, node in NODES
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
             for name in [ast.unparse(node.exc.func).rpartition(".")[2]]
-            if name not in known
-            and (isinstance(getattr(builtins, name, None), type) or name.endswith("Error"))
+            if name not in known and (isinstance(vars(builtins).get(name), type) or name.endswith("Error"))
         }
         unknown = {(name, path) for name, path in foreign if path not in OTHER_ERRORS.get(name, ())}
         assert unknown == set()

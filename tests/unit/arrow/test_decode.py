@@ -1,4 +1,4 @@
-"""Frame batches to record batches: columns, order, and that no more is done than asked for."""
+"""Frame batches to record batches: columns, order, which path a frame takes, and that no more is done."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.arrow import decode as module
+from spark_stomp.arrow.decode import read_rows
 from spark_stomp.columns import SOURCE_COLUMNS, Projection
 from spark_stomp.frame_batch import Ends, FrameBatch
 
@@ -116,18 +117,14 @@ def test_no_stable_id_without_a_header_for_it() -> None:
     assert batch.to_pylist() == [{"stable_id": None}]
 
 
-def test_plain_frames_never_take_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError("decoded one by one")
-
-    monkeypatch.setattr(module, "exact_frames", refuse)
+def test_plain_frames_never_take_the_exact_path(decoded: list[int]) -> None:
     one_layout = [FRAME % (i, i, i) for i in range(40)]
-    two_layouts = [
-        frame if i % 2 else frame.replace(b"redelivered:true\n", b"") for i, frame in enumerate(one_layout)
-    ]
+    two_layouts = list(one_layout)
+    two_layouts[::2] = [frame.replace(b"redelivered:true\n", b"") for frame in one_layout[::2]]
     escaped = [frame.replace(b"m-", b"ID\\chost\\c") for frame in two_layouts]
     for frames in (one_layout, two_layouts, escaped):
         assert decode_frames(frame_batch(*frames), ALL, RULES).num_rows == 40
+    assert decoded == []
 
 
 def test_a_large_body_is_not_copied() -> None:
@@ -143,3 +140,39 @@ def test_the_destination_is_named_as_a_send_names_it(quoted: bool, name: str) ->
     rules = replace(RULES, quoted_names=quoted)
     (row,) = decode_frames(frames, Projection.of("destination", "headers"), rules).to_pylist()
     assert row == {"destination": name, "headers": [("destination", "/queue/caf%C3%A9")]}
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many frames took the exact path, each time."""
+    found: list[int] = []
+    original = module.exact_frames
+    monkeypatch.setattr(
+        module, "exact_frames", lambda area, own: found.append(len(area)) or original(area, own)
+    )
+    return found
+
+
+def plain(number: int, layout: int) -> bytes:
+    extra = b"".join(b"x%d-%d:y\n" % (layout, k) for k in range(layout % 7))
+    return b"MESSAGE\nn:%d\nlayout:%d\n%s\n%d\0" % (number, layout, extra, number)
+
+
+@pytest.mark.parametrize("layouts", [1, 2, 3, 12])
+def test_several_layouts_are_read_without_it(decoded: list[int], layouts: int) -> None:
+    read_rows(frame_batch(*(plain(number, number % layouts) for number in range(200))))
+    assert decoded == []
+
+
+def test_layouts_of_few_frames_take_the_exact_path(decoded: list[int]) -> None:
+    read_rows(frame_batch(*(b"MESSAGE\nx%d:1\n\n\0" % number for number in range(160))))
+    assert decoded == [160 - 11]
+
+
+def test_only_frames_that_need_it_take_the_exact_path(decoded: list[int]) -> None:
+    frames = [plain(number, 1) for number in range(20)]
+    frames[5] = b"\nMESSAGE\r\nn:5\nlayout:1\r\n\r\nexact\n\n\0"
+    rows = read_rows(frame_batch(*frames))
+    assert decoded == [1]
+    assert rows.column("n").to_pylist() == [str(number) for number in range(20)]
+    assert rows.bodies().to_pylist()[4:7] == [b"4", b"exact\n\n", b"6"]

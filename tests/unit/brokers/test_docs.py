@@ -84,9 +84,8 @@ def test_the_numbers_in_the_advice() -> None:
 
 
 def test_the_name_of_a_durable_subscription() -> None:
-    asked = dialect_named("artemis").subscription(
-        "/topic/orders", durable_name="orders", client_id="warehouse"
-    )
+    given = {"durable_name": "orders", "client_id": "warehouse"}
+    asked = dialect_named("artemis").subscription("/topic/orders", **given)
     ((_, name),) = asked.headers
     assert f"`durableName`, `@` and the topic: `{name}`" in READING.read_text(encoding="utf-8")
 

@@ -64,12 +64,10 @@ def test_activemq_takes_the_name_and_the_client() -> None:
 def test_artemis_goes_by_names_alone_so_the_selector_is_in_it() -> None:
     (header,) = named("artemis").headers
     assert header == ("durable-subscription-name", "sub@/topic/a")
-    red, blue = (
-        named("artemis", selector=f"colour = '{colour}'").headers[0][1] for colour in ("red", "blue")
-    )
+    red, blue = (named("artemis", selector=f"hue = '{hue}'").headers[0][1] for hue in ("red", "blue"))
     assert len({"sub@/topic/a", red, blue}) == 3
     assert red.startswith("sub@/topic/a?")
-    assert red == named("artemis", selector="colour = 'red'").headers[0][1]
+    assert red == named("artemis", selector="hue = 'red'").headers[0][1]
 
 
 def test_without_a_client_id_these_would_keep_nothing_for_us() -> None:

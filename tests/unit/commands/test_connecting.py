@@ -7,6 +7,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -29,9 +30,8 @@ def given(*arguments: str) -> Namespace:
 
 
 def test_options_win_over_defaults_in_any_case() -> None:
-    texts = option_texts(
-        given("-o", "IdleTimeout=5s", "-o", "tlsCaFile=a=b"), idleTimeout="1s", maxMessages="3"
-    )
+    arguments = given("-o", "IdleTimeout=5s", "-o", "tlsCaFile=a=b")
+    texts = option_texts(arguments, idleTimeout="1s", maxMessages="3")
     assert texts == {"url": URL, "idletimeout": "5s", "tlscafile": "a=b", "maxmessages": "3"}
 
 
@@ -72,31 +72,22 @@ def test_login_and_password_from_the_environment(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_password_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    asked = []
-    monkeypatch.setattr(
-        connecting.getpass, "getpass", lambda prompt, stream: asked.append(prompt) or "s3cret"
-    )
-    monkeypatch.setattr(sys, "stdin", Terminal())
+    asked = Mock(return_value="s3cret")
+    monkeypatch.setattr(connecting.getpass, "getpass", asked)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert "password" not in option_texts(given("--login", "ada"))
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert option_texts(given("--login", "ada"))["password"] == "s3cret"
-    assert asked == ["Password of ada: "]
+    asked.assert_called_once_with("Password of ada: ", sys.stderr)
 
 
 def test_no_answer_to_the_question_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-D."""
 
-    def ended(*_: object) -> str:
-        raise EOFError
-
     for name in ("stdin", "stderr"):
         monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(connecting.getpass, "getpass", ended)
+    monkeypatch.setattr(connecting.getpass, "getpass", Mock(side_effect=EOFError))
     with pytest.raises(UsageError, match="no password was typed"):
         option_texts(given("--login", "ada"))
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from support.tcp import unused_port
@@ -74,18 +75,12 @@ def help_of(name: str, first: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_no_command_needs_spark(tmp_path: Path) -> None:
-    (tmp_path / "pyspark.py").write_text("raise RuntimeError('pyspark was imported')\n")
+@pytest.mark.parametrize("missing", ["pyspark", "rich"])
+def test_no_command_needs_spark_and_some_need_rich(tmp_path: Path, missing: str) -> None:
+    (tmp_path / f"{missing}.py").write_text(f"raise ModuleNotFoundError('No module', name='{missing}')\n")
     for name in COMMANDS:
         done = help_of(name, tmp_path)
-        assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_without_rich_it_says_what_to_install(tmp_path: Path) -> None:
-    (tmp_path / "rich.py").write_text("raise ModuleNotFoundError('No module named rich', name='rich')\n")
-    for name in COMMANDS:
-        done = help_of(name, tmp_path)
-        if name in ("devbroker", "unsubscribe"):
+        if missing == "pyspark" or name in ("devbroker", "unsubscribe"):
             assert (done.returncode, done.stderr) == (0, "")
         else:
             needed = f"spark-stomp: {name} needs the package rich, of the extra cli: pip install rich\n"
@@ -118,6 +113,7 @@ def test_without_rich_it_says_what_to_install(tmp_path: Path) -> None:
         (["probe", "stomp://broker", "-o", "connectTimeout=99999999999s"], 2, "at most 100 years"),
         (["status", "x", "--interval", "often"], 2, "invalid float value"),
         (["status", "/no/such", "--once"], 2, "/no/such: there is no such file or folder"),
+        (["status", "nowhere://ada:s3cret@x/y"], 2, "nowhere://***@x/y"),
         (["probe", f"stomp://127.0.0.1:{unused_port()}", "--quiet"], 3, "cannot connect to"),
     ],
 )
@@ -130,10 +126,7 @@ def test_a_mistake_is_a_sentence(
 
 
 def test_ctrl_c_ends_it_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(arguments: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(probe, "run", interrupted)
+    monkeypatch.setattr(probe, "run", Mock(side_effect=KeyboardInterrupt))
     assert told(["probe", "stomp://broker"], capsys) == (130, "", "")
 
 

@@ -32,13 +32,6 @@ def test_a_file_that_is_no_status(
     assert out == "" and words in err and err.count("\n") == 1
 
 
-def test_an_unknown_place(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(["status", "nowhere://ada:s3cret@x/y"])
-    assert left.value.code == 2
-    assert "s3cret" not in capsys.readouterr().err
-
-
 def test_several_are_shown_one_below_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ended = {"version": 1, "running": False, "written_at": "2026-11-26T00:00:00+00:00"}
     for name in ("one", "two"):

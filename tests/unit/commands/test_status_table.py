@@ -15,7 +15,7 @@ from rich.color import ColorSystem
 
 from spark_stomp.commands.screen import Screen
 from spark_stomp.commands.status import health, table
-from spark_stomp.errors import OffsetError, StompError
+from spark_stomp.errors import OffsetError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus, Counts
 from spark_stomp.status.figure import iso
@@ -25,17 +25,11 @@ from spark_stomp.status.source import QueryPart, RunIdentity
 PATIENCE = 30.0
 NOW = 1_800_000_000.0
 CONNECTED = ConnectionStatus(since=NOW - 125, connected=True, connections=1)
-AWAY = ConnectionStatus(
-    since=NOW - 12,
-    connections=1,
-    attempts=4,
-    last_error="[STOMP_CONNECT_FAILED] cannot connect to b:61613",
-    last_error_at=NOW - 1,
-)
+LAST = {"last_error": "[STOMP_CONNECT_FAILED] cannot connect to b:61613", "last_error_at": NOW - 1}
+AWAY = ConnectionStatus(since=NOW - 12, connections=1, attempts=4, **LAST)
 BACK = replace(AWAY, connected=True, connections=2, attempts=0, since=NOW - 3)
-OBSERVED = Observed(
-    Waiting("spark", "Spark, in batch 12 of 1,000 messages"), NOW - 21, received=4600.0, committed=1234.5
-)
+WAITING = Waiting("spark", "Spark, in batch 12 of 1,000 messages")
+OBSERVED = Observed(WAITING, NOW - 21, received=4600.0, committed=1234.5)
 SINK = {"version": 1, "query": "flights", "run": "a1", "host": "here", "batch": 41, "confirmed": 12_345}
 FAILED_SINK = {**SINK, "failure": "batch 42 was not finished\x1b[2J", "failed_at": iso(NOW - 60)}
 
@@ -52,7 +46,7 @@ def receiver(connection: ConnectionStatus = CONNECTED, **more: Any) -> dict[str,
 
 
 def status(
-    *receivers: dict[str, Any], running: bool = True, error: StompError | None = None, **more: Any
+    *receivers: dict[str, Any], running: bool = True, error: Any = None, **more: Any
 ) -> dict[str, Any]:
     figures = {f"/queue/a#{number}": one for number, one in enumerate(receivers or [receiver()])}
     totals = TotalsPart(RowCounts(4_000, 1_000), False, list(figures.values()), OBSERVED).shown()
@@ -109,19 +103,14 @@ def test_a_query_that_runs() -> None:
         ),
         (status(receiver(replace(AWAY, attempts=1))), "red", ["1 of 1 receiver not", "1 attempt f"], "red"),
         (
-            status(receiver(BACK, counts=Counts(redelivered=40))),
+            status(receiver(BACK, counts=Counts(redelivered=4))),
             "yellow",
-            ["reconnects 1", "redelivered 40"],
+            ["reconnects 1", "redelivered 4"],
             "green",
         ),
         (status(receiver(BACK)), "dim", ["last error 1.0 s ago: [STOMP_CONNECT_FAILED]"], "green"),
         (status(receiver(window_full=True)), "yellow", ["window full"], "green"),
-        (
-            status(receiver(window_full=True, paused_since=NOW - 5, buffered=1_500_000)),
-            "yellow",
-            ["paused 5.0 s"],
-            "green",
-        ),
+        (status(receiver(window_full=True, paused_since=NOW - 5)), "yellow", ["paused 5.0 s"], "green"),
         (
             status(running=False),
             "yellow",
@@ -131,7 +120,7 @@ def test_a_query_that_runs() -> None:
         (
             status(running=False, unfinished=True),
             "red",
-            ["ended within a batch", "no commit of its last batch was seen"],
+            ["within a batch", "no commit of its last batch w"],
             "red",
         ),
         (

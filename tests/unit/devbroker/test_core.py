@@ -3,9 +3,11 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from support.codec import decode
 
 from spark_stomp.devbroker.core import Broker, Member, Refused
-from spark_stomp.devbroker.queues import QueueView
+from spark_stomp.devbroker.queues import Message, QueueView, delivered
+from spark_stomp.errors import FrameEncodeError
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
 
 
@@ -41,17 +43,7 @@ class Client:
 
     def ack(self, handle: str | None, transaction: str | None = None) -> None:
         assert handle is not None
-        self.member.do(
-            partial(self.broker.acknowledge, self.member.holding(handle), handle),
-            transaction,
-        )
-
-    def nack(self, handle: str | None, transaction: str | None = None) -> None:
-        assert handle is not None
-        self.member.do(
-            partial(self.broker.reject, self.member.holding(handle), handle),
-            transaction,
-        )
+        self.member.do(partial(self.broker.acknowledge, self.member.holding(handle), handle), transaction)
 
 
 @pytest.fixture
@@ -70,17 +62,11 @@ class TestDelivery:
         client.subscribe("my:sub")
         broker.publish("/queue/a", b"hi", (("k", "v"), ("receipt", "r")))
         (frame,) = client.frames()
-        assert frame.command == "MESSAGE"
-        assert frame.get("subscription") == "my:sub"
-        assert frame.get("destination") == "/queue/a"
-        assert frame.get("k") == "v"
-        assert frame.get("receipt") is None
-        assert frame.get("redelivered") == "false"
-        assert frame.get("timestamp") == "1234500"
-        assert frame.get("content-length") == "2"
-        assert (frame.get("message-id") or "").startswith("ID:")
-        assert frame.get("ack")
-        assert frame.body == b"hi"
+        assert (frame.command, frame.body) == ("MESSAGE", b"hi")
+        told = dict(frame.headers)
+        assert told.pop("message-id").startswith("ID:") and told.pop("ack")
+        own = {"subscription": "my:sub", "destination": "/queue/a", "k": "v", "content-length": "2"}
+        assert told == own | {"redelivered": "false", "timestamp": "1234500"}
 
     def test_the_producers_timestamp_is_kept(self, broker: Broker) -> None:
         client = Client(broker)
@@ -204,7 +190,8 @@ class TestTransactions:
         (frame,) = client.frames()
         client.member.begin("t")
         client.member.do(partial(broker.publish, "/queue/b", b"x"), "t")
-        client.nack(frame.get("ack"), "t")
+        handle = frame.get("ack") or ""
+        client.member.do(partial(broker.reject, client.member.holding(handle), handle), "t")
         client.member.abort("t")
         assert broker.view("/queue/b").enqueued == 0
         assert broker.view("/queue/a").unacked == 1
@@ -232,3 +219,25 @@ class TestDurableSubscriptions:
             self.subscriber(broker, destination="/queue/a")
         with pytest.raises(Refused, match="cannot be browsed"):
             Client(broker).subscribe(destination=self.TOPIC, durable="s", browse=True)
+
+
+@pytest.mark.parametrize(("version", "value"), [("1.0", "a\nb"), ("1.1", "a\rb"), ("lenient", "a\nb")])
+def test_a_header_that_a_version_cannot_carry_is_left_out(version: str, value: str) -> None:
+    message = Message(1, "m", "/q", (("bad", value), ("good", "1")), b"x")
+    (frame,) = decode(version, [delivered(message, b"", version)]).frames
+    assert [name for name, _ in frame.headers] == ["message-id", "destination", "good", "content-length"]
+    assert decode("1.2", [delivered(message, b"", "1.2")]).frames[0].get("bad") == value
+
+
+def test_a_header_that_no_new_version_can_carry_is_refused() -> None:
+    with pytest.raises(FrameEncodeError):
+        Message(1, "m", "/q", (("", "nameless"),), b"")
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_raw_lines_go_out_as_they_are(version: str) -> None:
+    message = Message(1, "m", "/q", (("x", "a\\b"),), b"body", b"bad:\0\n")
+    for one in (message, message.copy()):
+        assert delivered(one, b"first:1\n", version).startswith(
+            b"MESSAGE\nfirst:1\nmessage-id:m\nbad:\0\ndestination:/q\n"
+        )

@@ -13,6 +13,7 @@ from support.journals import batch_of, local_journal, object_journal, objects
 from spark_stomp.errors import CheckpointUnreadable, JournalUnwritable
 from spark_stomp.files import make_folder, open_file, resolve
 from spark_stomp.frame_batch import MessageKey
+from spark_stomp.journal import Journal
 from spark_stomp.journal.formats import FOLDERS
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.status.files import StatusFile
@@ -41,18 +42,15 @@ def modes(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
 
 
-def fill_journal(folder: Path) -> None:
-    journal = local_journal(folder)
+def fill_journal(folder: Path, opened: Callable[[Path], Journal] = local_journal) -> None:
+    journal = opened(folder)
     journal.append([batch_of(0, 5)])
     journal.remember(KEYS)
     journal.close()
 
 
 def fill_objects(folder: Path) -> None:
-    journal = object_journal(folder)
-    journal.append([batch_of(0, 5)])
-    journal.remember(KEYS)
-    journal.close()
+    fill_journal(folder, object_journal)
 
 
 def fence(root: Path) -> None:
@@ -70,17 +68,10 @@ WRITERS = [fill_journal, fill_objects, fence, write_status]
 class TestModes:
     @pytest.mark.parametrize("write", WRITERS)
     def test_files_are_0600_in_folders_of_0700(self, tmp_path: Path, write: Callable[[Path], None]) -> None:
-        made = tmp_path / "made"
-        if write is write_status:
-            write(made)
-        else:
-            write(made / "below")
+        write(tmp_path / "made" if write is write_status else tmp_path / "made" / "below")
         found = modes(tmp_path)
-        files = {name for name in found if (tmp_path / name).is_file()}
-        assert files
-        assert {name: found[name] for name in files} == dict.fromkeys(files, 0o600)
-        folders = set(found) - files
-        assert {name: found[name] for name in folders} == dict.fromkeys(folders, 0o700)
+        assert any((tmp_path / name).is_file() for name in found)
+        assert found == {name: 0o600 if (tmp_path / name).is_file() else 0o700 for name in found}
 
     @pytest.mark.parametrize("write", WRITERS)
     def test_a_folder_of_the_users_keeps_its_mode(
@@ -153,9 +144,8 @@ class TestPlantedLinks:
         journal.append([batch_of(0, 5)])
         frames = tmp_path / "journal" / "frames"
         (name,) = [path.name for path in frames.iterdir()]
-        first = name.split("-")
-        following = "-".join(["0" * (len(first[0]) - 1) + "5", *first[1:]])
-        link = self.planted(frames, following, precious)
+        first, rest = name.split("-", 1)
+        link = self.planted(frames, f"{5:0{len(first)}}-{rest}", precious)
         with pytest.raises(JournalUnwritable, match=link.name):
             journal.append([batch_of(5, 5)])
         journal.close()
@@ -169,11 +159,9 @@ class TestPlantedLinks:
             fence(tmp_path / "checkpoint")
         assert precious.read_bytes() == PRECIOUS
 
-    @pytest.mark.parametrize(
-        "name", ["status.json", f"status.json.{os.getpid()}.tmp"], ids=["file", "temporary"]
-    )
-    def test_where_the_status_is_to_be(self, tmp_path: Path, precious: Path, name: str) -> None:
-        link = self.planted(tmp_path / "status", name, precious)
+    @pytest.mark.parametrize("behind", ["", f".{os.getpid()}.tmp"], ids=["file", "temporary"])
+    def test_where_the_status_is_to_be(self, tmp_path: Path, precious: Path, behind: str) -> None:
+        link = self.planted(tmp_path / "status", f"status.json{behind}", precious)
         with pytest.raises(OSError, match="link") as refused:
             write_status(tmp_path / "status")
         assert str(link) in str(refused.value)

@@ -61,14 +61,9 @@ def test_it_is_not_surely(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, argum
     assert not seen(monkeypatch, tmp_path, [*SUBMIT, *arguments.split(" ")])
 
 
-@pytest.mark.parametrize("command", [[*JAVA, "Other", "--master", "local"], ["python", "--master", "local"]])
-def test_another_program_shows_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str]
-) -> None:
-    assert not seen(monkeypatch, tmp_path, command)
-
-
-def test_no_command_line_shows_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_others_and_no_command_line_show_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for program in ([*JAVA, "Other"], ["python"]):
+        assert not seen(monkeypatch, tmp_path, [*program, "--master", "local"])
     monkeypatch.setattr(server, "Path", lambda path: tmp_path / "none")
     assert not server.master_is_local()
 
@@ -144,26 +139,21 @@ class TestAddress:
         "names", [[], ["127.0.1.1"], ["127.0.1.1", "::1"], ["fe80::1%eth0"], ["169.254.3.4"]]
     )
     @pytest.mark.parametrize(
-        ("ipv4", "ipv6", "expected"),
+        ("out", "expected"),
         [
-            ("10.1.2.3", "fd00::2", "10.1.2.3"),
-            ("10.1.2.3", None, "10.1.2.3"),
-            (None, "fd00::2", "fd00::2"),
-            ("127.0.0.1", "fd00::2", "fd00::2"),
-            (None, "fe80::2%eth0", "127.0.0.1"),
-            (None, None, "127.0.0.1"),
+            (("10.1.2.3", "fd00::2"), "10.1.2.3"),
+            (("10.1.2.3", None), "10.1.2.3"),
+            ((None, "fd00::2"), "fd00::2"),
+            (("127.0.0.1", "fd00::2"), "fd00::2"),
+            ((None, "fe80::2%eth0"), "127.0.0.1"),
+            ((None, None), "127.0.0.1"),
         ],
     )
     def test_else_that_by_which_packets_leave_it(
-        self,
-        monkeypatch: pytest.MonkeyPatch,
-        names: list[str],
-        ipv4: str | None,
-        ipv6: str | None,
-        expected: str,
+        self, monkeypatch: pytest.MonkeyPatch, names: list[str], out: tuple[str | None, ...], expected: str
     ) -> None:
         named(monkeypatch, *names)
-        outward(monkeypatch, ipv4, ipv6)
+        outward(monkeypatch, *out)
         assert frame_server_host(None) == expected
 
     def test_ipv6_is_bracketed(self) -> None:

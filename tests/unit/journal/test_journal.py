@@ -7,21 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.journals import (
-    Open,
-    batch_of,
-    bodies,
-    damage,
-    expected,
-    frame,
-    local_journal,
-    objects,
-    reopened,
-)
+from support.journals import Open, batch_of, bodies, damage, expected, frame, local_journal, objects, reopened
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalTrimmed, UnsupportedError
 from spark_stomp.files import resolve
-from spark_stomp.frame_batch import FrameBatch, MessageKey
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal import open_journal as opened_at
 from spark_stomp.journal.objects import FrameObjects
@@ -165,14 +155,6 @@ def test_bytes_are_counted_over_skipped_positions(journal: Journal) -> None:
     assert journal.end_within(0, 105, seven - 1) == 101
 
 
-@pytest.mark.rule("J.11")
-def test_remembered_keys_outlive_the_run(open_journal: Open, journal: Journal) -> None:
-    key = MessageKey("/queue/a", b"ID:1", b"d" * 16)
-    journal.remember([key])
-    journal.remember([])
-    assert open_journal().remembered_keys == [key]
-
-
 def test_what_was_skipped_is_nobodys_loss_once_it_is_committed(tmp_path: Path) -> None:
     with closing(local_journal(tmp_path)) as journal:
         journal.append([batch_of(0, 5)])
@@ -195,12 +177,11 @@ def test_positions_skipped_in_an_empty_journal_are_not_lost(open_journal: Open, 
     assert (journal.first, journal.committed, journal.end) == (100, 100, 100)
 
 
-class TestAcked:
-    def test_it_is_durable_with_a_flush(self, open_journal: Open, journal: Journal) -> None:
-        journal.append([batch_of(0, 5)])
-        journal.commit(1, acked=4)
-        journal.flush()
-        assert open_journal().acked == 4
+def test_what_was_acked_is_durable_with_a_flush(open_journal: Open, journal: Journal) -> None:
+    journal.append([batch_of(0, 5)])
+    journal.commit(1, acked=4)
+    journal.flush()
+    assert open_journal().acked == 4
 
 
 class TestTrimmed:
@@ -340,9 +321,7 @@ class TestLocation:
         assert len(objects(tmp_path / "journal", "writers")) == 1
 
     def test_credentials_are_not_shown(self) -> None:
-        settings = JournalSettings(
-            "ftp://me:tops3cret@host/journal?access_key=tops3cret", 1 << 20, max_remembered=1_000
-        )
+        settings = JournalSettings("ftp://me:tops3cret@host/journal?access_key=tops3cret", 1 << 20, 1_000)
         with pytest.raises(UnsupportedError, match=r"ftp://\*\*\*@host/journal") as caught:
             opened_at(settings)
         assert "tops3cret" not in f"{caught.value} {settings}"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from support.journals import (
@@ -33,7 +34,7 @@ from spark_stomp.journal.store import FolderStore, NoRoom, Objects
 KEY = MessageKey("/queue/a", b"ID:1", b"d" * 16)
 
 
-def failing(number: int) -> Callable[..., None]:
+def failing(number: int) -> Callable[..., Any]:
     def fails(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -216,10 +217,9 @@ class TestSync:
         calls.clear()
         with closing(local_journal(directory)):
             again = [path.name for path in (*objects(directory)[1:], *objects(directory, KEYS))]
-        frames = [call for call in calls if call.split()[1] in again]
-        assert frames == [
-            f"{call} {name}" for name in (again[2], *again[:2]) for call in ("fdatasync", "posix_fadvise")
-        ]
+        found = [call for call in calls if call.split()[1] in again]
+        made = ("fdatasync", "posix_fadvise")
+        assert found == [f"{call} {name}" for name in (again[2], *again[:2]) for call in made]
         assert not [call for call in calls if objects(directory)[0].name in call]
         # And which files there are.
         assert {f"fsync {folder}" for folder in (FRAMES, KEYS, STATES)} < set(calls)
@@ -239,19 +239,12 @@ class TestSync:
     def test_after_one_that_failed_nothing_more_is_written(
         self, directory: Path, monkeypatch: pytest.MonkeyPatch, number: int, call: str
     ) -> None:
-        journal = fill(local_journal(directory), 1)
-        failed = 0
-
-        def fails(descriptor: int) -> None:
-            nonlocal failed
-            failed += 1
-            raise OSError(number, os.strerror(number))
-
+        journal, fails = fill(local_journal(directory), 1), Mock(side_effect=failing(number))
         with monkeypatch.context() as broken:
             broken.setattr(os, call, fails)
             with pytest.raises(JournalUnwritable) as first:
                 journal.append([batch_of(5, 5)])
-        assert failed == 1
+        fails.assert_called_once()
         # The system says of the same bytes next time that they are synced. They may be gone.
         for again in (
             lambda: journal.append([batch_of(5, 5)]),
@@ -336,12 +329,10 @@ class TestFullDisk:
         self, directory: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         journal = fill(opened(), 1)
-        make = os.open
+        make, full = os.open, failing(errno.ENOSPC)
 
         def no_file(path: str | Path, flags: int, mode: int = 0o777) -> int:
-            if flags & os.O_CREAT and not Path(path).exists():
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return make(path, flags, mode)
+            return full() if flags & os.O_CREAT and not Path(path).exists() else make(path, flags, mode)
 
         monkeypatch.setattr(os, "open", no_file)
         with pytest.raises(NoRoom, match="No space left"):

@@ -19,15 +19,6 @@ def test_pieces_are_joined_in_order_once_they_are_pulled() -> None:
     assert (buffer.take(), buffer.take(), buffer.pull()) == (b"bcdef", b"", False)
 
 
-def test_neither_a_first_piece_nor_consuming_copies() -> None:
-    buffer, piece = ReceiveBuffer(), b"some bytes"
-    buffer.append(piece)
-    buffer.pull()
-    buffer.consume(5)
-    assert buffer.data is piece
-    assert (buffer.start, buffer.peek(1, 3)) == (5, piece[6:8])
-
-
 def test_what_was_wanted_is_not_mixed_with_a_shorter_rest() -> None:
     for rest, alone in ((b"", True), (b"x", True), (b"x" * 9999, True), (b"x" * 10_000, False)):
         buffer = ReceiveBuffer(b"ab")

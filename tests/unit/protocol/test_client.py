@@ -114,18 +114,8 @@ class TestSending:
         assert sent(connection, lambda c: c.ack_raw([b"a\\c1", b"b"], receipt="r")) == (
             b"ACK\nid:a\\c1\n\n\0ACK\nid:b\nreceipt:r\n\n\0"
         )
-
-    def test_an_empty_handle_is_refused(self) -> None:
-        connection = connected()
-        subscribe(connection, "0", "/q")
         with pytest.raises(LocalProtocolError, match="a message has no ack header"):
             ack(connection, "0", "")
-
-    def test_no_acks_in_bulk(self) -> None:
-        connection = connected()
-        subscribe(connection, "0", "/q")
-        connection.data_to_send()
-        assert sent(connection, lambda c: c.ack_raw([])) == b""
 
 
 class TestReceiving:

@@ -9,13 +9,7 @@ from support.codec import decode
 
 from spark_stomp.errors import FrameEncodeError, LocalProtocolError
 from spark_stomp.protocol import VERSIONS, Frame, ack_handles, encode_frame, message_of_handle
-from spark_stomp.protocol.encoder import (
-    HeaderNames,
-    ValueRule,
-    ack_headers,
-    encode_acks,
-    handle_header,
-)
+from spark_stomp.protocol.encoder import HeaderNames, ValueRule, ack_headers, encode_acks, handle_header
 
 ANY, ESCAPING, RAW = VERSIONS, ("1.1", "1.2"), ("1.0", "lenient")
 UNESCAPED = [("CONNECT", "1.1"), ("CONNECTED", "1.2"), ("STOMP", "1.2"), ("SEND", "1.0"), ("SEND", "lenient")]

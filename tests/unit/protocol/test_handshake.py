@@ -27,26 +27,20 @@ from spark_stomp.protocol.handshake import (
 ALL = ("1.2", "1.1", "1.0")
 
 
-class TestConfig:
-    def test_keeps_secrets_out_of_its_repr(self) -> None:
-        config = ClientConfig(login="me", passcode="s3cret", connect_headers=(("token", "t0ken"),))
-        assert "s3cret" not in repr(config)
-        assert "t0ken" not in repr(config)
-
-
 class TestConnect:
     """STOMP 1.2, "CONNECT or STOMP Frame"."""
 
     def test_has_host_versions_login_and_heartbeat(self) -> None:
-        config = ClientConfig(
-            login="u", passcode="p", heartbeat=(1, 2), connect_headers=(("client-id", "c"),), host="h"
-        )
+        headers = (("client-id", "c"),)
+        config = ClientConfig(login="u", passcode="p", heartbeat=(1, 2), connect_headers=headers, host="h")
         assert encode_connect(config) == (
             b"CONNECT\naccept-version:1.2,1.1,1.0\nhost:h\nlogin:u\npasscode:p\nheart-beat:1,2\nclient-id:c\n\n\0"
         )
 
-    def test_never_escapes(self) -> None:
-        assert b"\npasscode:a:b\\c\n" in encode_connect(ClientConfig(passcode="a:b\\c"))
+    def test_never_escapes_and_shows_no_secret(self) -> None:
+        config = ClientConfig(passcode="a:b\\c", connect_headers=(("token", "t0ken"),))
+        assert b"\npasscode:a:b\\c\n" in encode_connect(config)
+        assert "a:b" not in repr(config) and "t0ken" not in repr(config)
 
     def test_the_lenient_dialect_is_given_both_spellings_of_the_login(self) -> None:
         data = encode_connect(ClientConfig(accept_versions=("lenient",), login="u", passcode="p"))
@@ -60,18 +54,30 @@ class TestConnect:
         assert secret not in str(caught.value)
 
 
-def decoder_of(*data: bytes, version: str = "1.2", lenient: bool = True) -> HandshakeDecoder:
-    decoder = HandshakeDecoder(version, Limits.before_connected(), lenient=lenient)
+def decoder_of(*data: bytes, lenient: bool = True) -> HandshakeDecoder:
+    decoder = HandshakeDecoder("1.2", Limits.before_connected(), lenient=lenient)
     for piece in data:
         decoder.receive_data(piece)
     return decoder
 
 
-def test_a_lenient_frame_is_read_on_the_second_try() -> None:
-    decoder = decoder_of(b"conn", b"ect\nUserName: x \n\n\0rest")
-    assert decoder.next_event() == Frame("CONNECT", (("username", "x"),))
-    assert decoder.was_lenient
-    assert decoder.take_buffer() == b"rest"
+@pytest.mark.parametrize(
+    ("pieces", "frame", "was_lenient"),
+    [
+        ([b"CONNECT\nlogin: x \n\n\0rest"], Frame("CONNECT", (("login", " x "),)), False),
+        ([b"conn", b"ect\nUserName: x \n\n\0rest"], Frame("CONNECT", (("username", "x"),)), True),
+        ([b"connect\n", b"\n\0rest"], Frame("CONNECT"), True),
+    ],
+)
+def test_a_lenient_frame_is_read_on_a_second_try(
+    pieces: list[bytes], frame: Frame, was_lenient: bool
+) -> None:
+    decoder = decoder_of()
+    for piece in pieces:
+        assert decoder.next_event() is NEED_DATA
+        decoder.receive_data(piece)
+    assert decoder.next_event() == frame
+    assert (decoder.was_lenient, decoder.take_buffer()) == (was_lenient, b"rest")
 
 
 def test_beats_before_the_frame_are_told_once() -> None:
@@ -94,14 +100,10 @@ def test_where_lenience_is_not_offered_only_an_error_is_read_so() -> None:
 
 
 def test_when_both_refuse_the_strict_reason_is_told_every_time() -> None:
-    data = b"GET / HTTP/1.1\r\n\r\n"
-    strict = decoder_of(data, version="1.2")
-    with pytest.raises(FrameSyntaxError) as first:
-        strict.next_event()
-    with pytest.raises(FrameSyntaxError) as second:
-        strict.next_event()
-    assert str(second.value) == str(first.value)
-    assert "(STOMP 1.2)" in str(first.value)
+    decoder = decoder_of(b"GET / HTTP/1.1\r\n\r\n")
+    for _ in range(2):
+        with pytest.raises(FrameSyntaxError, match=r"'GET / HTTP/1\.1' \(STOMP 1\.2\)"):
+            decoder.next_event()
 
 
 def test_limits_hold_on_the_second_try() -> None:
@@ -122,7 +124,7 @@ class TestBestVersion:
 
 
 @pytest.mark.parametrize(
-    ("version", "new"), [("1.0", False), ("1.1", True), ("1.2", True), ("lenient", False)]
+    ("version", "new"), {"1.0": False, "1.1": True, "1.2": True, "lenient": False}.items()
 )
 def test_what_came_with_1_1(version: str, new: bool) -> None:
     assert has_heartbeats(version) is new
@@ -169,9 +171,7 @@ class TestRefusedByTheBroker:
         check_refusal(("1.2",), versions, "no")
 
     def test_says_what_the_broker_has(self) -> None:
-        with pytest.raises(
-            VersionError, match=r"offered STOMP 1\.2, but the broker has 1\.1, 2\.0: cannot talk"
-        ):
+        with pytest.raises(VersionError, match=r"offered STOMP 1\.2, but the broker has 1\.1, 2\.0: cannot"):
             check_refusal(("1.2",), "1.1,2.0", "cannot talk to you")
 
     def test_the_lenient_dialect_counts_as_1_0(self) -> None:
@@ -194,19 +194,14 @@ class TestServerVersion:
 
 
 class TestHeartbeatHeader:
-    def test_missing_means_none(self) -> None:
-        assert parse_heartbeat(None) == (0, 0)
-
     @pytest.mark.parametrize(
         "value",
-        [
-            *("", "2", ",", ",2", "-1,0", "1, 2", "1,2\n", "1,2,3", "+1,2", "1.5,2"),
-            *("١,٢", "9" * 19 + ",0"),
-        ],
+        [*("", "2", ",", ",2", "-1,0", "1, 2", "1,2\n", "1,2,3", "+1,2", "1.5,2"), *("١,٢", "9" * 19 + ",0")],
     )
     def test_anything_else_is_the_peers_fault(self, value: str) -> None:
         with pytest.raises(RemoteProtocolError, match="invalid heart-beat header"):
             parse_heartbeat(value)
+        assert parse_heartbeat(None) == (0, 0)
 
 
 class TestHeartbeatTimer:
@@ -230,7 +225,7 @@ class TestHeartbeatTimer:
         timer = self.timer()
         timer.check(102.999)
         with pytest.raises(
-            HeartbeatLost, match=r"nothing was received for 3\.0 s.*every 2000 ms, and .* after 3\.0 s"
+            HeartbeatLost, match=r"nothing was received for 3\.0 s.*every 2000 ms, .* after 3\.0 s"
         ):
             timer.check(103.0)
 
@@ -249,17 +244,3 @@ class TestHeartbeatTimer:
     def test_the_nearer_of_both_deadlines_counts(self) -> None:
         assert self.timer(10_000, 1000).deadline() == 101.5
         assert self.timer(1000, 10_000).deadline() == pytest.approx(100.6)
-
-
-def test_the_second_try_may_need_more_data() -> None:
-    decoder = decoder_of(b"connect\n")
-    assert decoder.next_event() is NEED_DATA
-    decoder.receive_data(b"\n\0")
-    assert decoder.next_event() == Frame("CONNECT")
-
-
-def test_a_strict_frame_is_read_strictly() -> None:
-    decoder = decoder_of(b"CONNECT\nlogin: x \n\n\0rest")
-    assert decoder.next_event() == Frame("CONNECT", (("login", " x "),))
-    assert not decoder.was_lenient
-    assert decoder.take_buffer() == b"rest"

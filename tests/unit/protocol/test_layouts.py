@@ -67,11 +67,8 @@ class TestLayoutCache:
 
 def test_numbers_are_kept_but_not_without_bound() -> None:
     numbers = Numbers()
-    assert [numbers[b"%d" % n] for n in range(layouts.MOST_NUMBERS)] == list(
-        range(1, layouts.MOST_NUMBERS + 1)
-    )
-    assert len(numbers) == layouts.MOST_NUMBERS
-    assert numbers[b"7"] == 8
-    assert len(numbers) == layouts.MOST_NUMBERS
-    assert numbers[b"007"] == 8
-    assert len(numbers) == 1
+    most = layouts.MOST_NUMBERS
+    assert [numbers[b"%d" % n] for n in range(most)] == list(range(1, most + 1))
+    assert len(numbers) == most
+    assert (numbers[b"7"], len(numbers)) == (8, most)
+    assert (numbers[b"007"], len(numbers)) == (8, 1)

@@ -40,7 +40,7 @@ def numbers(found: list[Event]) -> list[int]:
 
 
 @given(
-    st.lists(st.integers(1, 60), max_size=20), st.lists(st.sampled_from([b"", b"\n", b"\n\n"]), max_size=8)
+    st.lists(st.integers(1, 60), max_size=20), st.lists(st.sampled_from([b"", b"\n", b"\n\n"]), max_size=9)
 )
 def test_however_the_bytes_are_cut(cuts: list[int], ends: list[bytes]) -> None:
     data = b"".join(receipt(n, end) for n, end in enumerate(ends))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from support.codec import decode
 from support.session import events
 
 from spark_stomp.errors import RemoteProtocolError
@@ -8,7 +9,6 @@ from spark_stomp.protocol import (
     NEED_DATA,
     ConnectRequested,
     Frame,
-    FrameDecoder,
     ServerConfig,
     ServerConnection,
     SessionState,
@@ -17,16 +17,10 @@ from spark_stomp.protocol import (
 ALL = ("1.2", "1.1", "1.0", "lenient")
 
 
-def accepted(
-    version: str = "1.2", heartbeat: tuple[int, int] = (0, 0), margin: float = 1.0
-) -> ServerConnection:
-    connection = ServerConnection(ServerConfig(ALL, heartbeat=heartbeat, receive_margin=margin))
-    if version == "lenient":
-        connect = b"connect\nusername: u\n\n\0"
-    else:
-        beats = f"{heartbeat[1]},{heartbeat[0]}"
-        connect = f"CONNECT\naccept-version:{version}\nhost:/\nheart-beat:{beats}\n\n\0".encode()
-    connection.receive_data(connect, 0.0)
+def accepted(version: str = "1.2") -> ServerConnection:
+    connection = ServerConnection(ServerConfig(ALL))
+    strict = f"CONNECT\naccept-version:{version}\nhost:/\n\n\0".encode()
+    connection.receive_data(b"connect\nusername: u\n\n\0" if version == "lenient" else strict, 0.0)
     assert isinstance(connection.next_event(), ConnectRequested)
     connection.accept(0.0, session="s")
     connection.data_to_send()
@@ -34,22 +28,14 @@ def accepted(
 
 
 def frames(data: bytes, version: str = "1.2") -> list[Frame]:
-    decoder = FrameDecoder(version)
-    decoder.receive_data(data)
-    found = []
-    while (event := decoder.next_event()) is not NEED_DATA:
-        if isinstance(event, Frame):
-            found.append(event)
-    return found
+    return decode(version, [data]).frames
 
 
 class TestConnect:
     """STOMP 1.2, "Connecting"."""
 
-    def request(
-        self, data: bytes, versions: tuple[str, ...] = ALL
-    ) -> tuple[ServerConnection, ConnectRequested]:
-        connection = ServerConnection(ServerConfig(versions, server="x/1", heartbeat=(10, 20)))
+    def request(self, data: bytes) -> tuple[ServerConnection, ConnectRequested]:
+        connection = ServerConnection(ServerConfig(ALL, server="x/1", heartbeat=(10, 20)))
         connection.receive_data(data, 0.0)
         event = connection.next_event()
         assert isinstance(event, ConnectRequested)
@@ -60,17 +46,14 @@ class TestConnect:
         data = b"\naccept-version:1.0,1.2\nhost:h\nlogin:u\npasscode: p\nheart-beat:30,5\nx:y\n\n\0"
         connection, request = self.request(command + data)
         assert (request.login, request.passcode, request.host) == ("u", " p", "h")
-        assert request.versions == ("1.0", "1.2")
-        assert request.heartbeat == (30, 5)
+        assert (request.versions, request.heartbeat) == (("1.0", "1.2"), (30, 5))
         assert ("x", "y") in request.headers
-        assert connection.state is SessionState.CONNECTING
-        assert connection.version is None
+        assert (connection.state, connection.version) == (SessionState.CONNECTING, None)
         connection.accept(0.0, session="s1")
         assert connection.data_to_send() == (
             b"CONNECTED\nversion:1.2\nsession:s1\nserver:x/1\nheart-beat:10,20\n\n\0"
         )
-        assert connection.version == "1.2"
-        assert connection.heartbeat == (10, 30)
+        assert (connection.version, connection.heartbeat) == ("1.2", (10, 30))
         assert connection.state is SessionState.CONNECTED
 
     def test_nothing_is_decoded_before_the_answer(self) -> None:
@@ -84,8 +67,7 @@ class TestConnect:
         assert request.versions == ()
         connection.accept(0.0, session="s1")
         assert connection.data_to_send() == b"CONNECTED\nsession:s1\nserver:x/1\n\n\0"
-        assert connection.version == "1.0"
-        assert connection.heartbeat == (0, 0)
+        assert (connection.version, connection.heartbeat) == ("1.0", (0, 0))
 
     def test_a_client_that_names_its_user_both_ways_is_no_lenient_one(self) -> None:
         connection, request = self.request(b"CONNECT\nusername:fred\nlogin: fred\n\n\0")

@@ -98,9 +98,7 @@ def test_every_delivery_counts_with_its_bytes(query: Query) -> None:
     ],
 )
 def test_the_largest_count_of_deliveries_is_kept(query: Query, heads: list[list[str]], count: int) -> None:
-    data = b"".join(
-        f"MESSAGE\nsubscription:q\n{''.join(line + chr(10) for line in lines)}\n".encode() for lines in heads
-    )
+    data = b"".join("\n".join(["MESSAGE", "subscription:q", *lines, "", ""]).encode() for lines in heads)
     block = MessageBlock(data, [len(data)], [b"h"], [None], heads=data)
     query.first.receive(block, received_at=0, version="1.2", dialect="rabbitmq")
     assert query.first.delivery_count == query.first.counts.delivery_count == count
@@ -257,9 +255,7 @@ def test_the_same_message_by_another_entry_is_new(query: Query, one_connection: 
     query.deliver(query.first, "one:a", "one:b")
     query.deliver(other, "two:a", "two:b")
     receivers = {query.first: 4} if one_connection else {query.first: 2, other: 2}
-    assert [rows(receiver) for receiver in receivers] == [
-        (["a", "b"] * 2)[:count] for count in receivers.values()
-    ]
+    assert [rows(one) for one in receivers] == [(["a", "b"] * 2)[:count] for count in receivers.values()]
     for receiver, count in receivers.items():
         assert again(receiver) == Counts()
         query.tell(receiver, count)

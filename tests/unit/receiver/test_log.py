@@ -14,9 +14,8 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import Block, DedupIndex, Deliveries, Log
 from spark_stomp.receiver.blocks import Inbox
 
-FRAMES = [
-    b"\n" * at + b"MESSAGE\ndestination:/q\n\n%d.%d\0" % (block, at) for block in range(5) for at in range(3)
-]
+HEAD = b"MESSAGE\ndestination:/q\n\n"
+FRAMES = [b"\n" * at + HEAD + b"%d.%d\0" % (block, at) for block in range(5) for at in range(3)]
 
 
 def batch(frames: list[bytes], at: int = 0) -> FrameBatch:
@@ -144,7 +143,7 @@ def test_receipts_of_one_receiver_do_not_hold_up_another() -> None:
     slow, quick = (Deliveries(1 << 20, log, name) for name in ("slow", "quick"))
     for receiver in (slow, quick):
         receiver.connected(keyed=True)
-    frame = b"MESSAGE\ndestination:/q\n\nx\0"
+    frame = HEAD + b"x\0"
     for number in range(2_000):
         for receiver in (slow, quick) if number == 0 else (quick,):
             name = b"%d" % number + receiver.inbox.name.encode()

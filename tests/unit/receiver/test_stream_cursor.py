@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -43,9 +42,8 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def cursor(begin: int | str, **options: str) -> StreamCursor:
-    return StreamCursor(
-        source_options("stomp://b", STREAM, startingOffsets="latest", **options), STREAM, begin
-    )
+    given = source_options("stomp://b", STREAM, startingOffsets="latest", **options)
+    return StreamCursor(given, STREAM, begin)
 
 
 def taken(one: StreamCursor, *offsets: int) -> list[int]:
@@ -125,7 +123,7 @@ class TestAGap:
     def test_whose_messages_are_gone_fails_the_query_and_is_named(self, broker: Broker, first: int) -> None:
         broker.first = first
         with pytest.raises(
-            StreamTruncated, match=f"offsets 5 to 10 of the stream {STREAM} are gone.* {first} now"
+            StreamTruncated, match=f"offsets 5 to 10 of the stream {STREAM} are .* {first} now"
         ):
             taken(cursor(5), 11, 12)
 
@@ -133,8 +131,7 @@ class TestAGap:
         self, broker: Broker, caplog: pytest.LogCaptureFixture
     ) -> None:
         broker.first = 11
-        with caplog.at_level(logging.ERROR):
-            assert taken(cursor(5, failOnDataLoss="false"), 11, 12) == [11, 12]
+        assert taken(cursor(5, failOnDataLoss="false"), 11, 12) == [11, 12]
         assert "failOnDataLoss=false: offsets 5 to 10 of the stream" in caplog.text
 
     def test_of_which_rabbitmq_says_nothing_is_not_skipped(
@@ -160,8 +157,7 @@ class TestTheEnd:
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         one = cursor(5, failOnDataLoss="false")
-        with caplog.at_level(logging.ERROR):
-            one.check_end(4, started=False)
+        one.check_end(4, started=False)
         assert "failOnDataLoss=false: the stream" in caplog.text
         assert (one.next, one.header()) == (None, (("x-stream-offset", "first"),))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import pytest
+from support.journals import bodies
 
 from spark_stomp.errors import JournalMissing, RangeUnavailable, StreamTruncated
 from spark_stomp.frame_batch import FrameBatch, joined
@@ -47,10 +48,11 @@ class Query:
         self.receivers[at].connected(keyed=False)
 
     def available(self, start: Offset) -> list[Available]:
-        inboxes = [one.inbox for one in self.receivers.values()]
         statuses = [
-            ReceiverStatus(one.name, True, one.pending, one.received, one.ackable, 0, 0.0, False, None)
-            for one in inboxes
+            ReceiverStatus(
+                one.inbox.name, True, one.inbox.pending, one.inbox.received, 0, 0, 0.0, False, None
+            )
+            for one in self.receivers.values()
         ]
         return self.backlog.available(start, statuses)
 
@@ -73,12 +75,7 @@ class Query:
         return [batch for ticket in tickets for batch in self.backlog.read(ticket)]
 
     def read(self, start: Offset, end: Offset) -> list[str]:
-        frames = [
-            bytes(batch.data[low:high])
-            for batch in self.batches(start, end)
-            for low, high in pairwise([0, *batch.ends])
-        ]
-        return [one[len(b"MESSAGE\n\n") : -1].decode() for one in frames]
+        return bodies(self.batches(start, end))
 
     def at(self, number: int) -> Offset:
         return Offset({MEMORY: LogEnd(self.log.id, number)})

@@ -30,6 +30,10 @@ class Looks:
         return [after - before for before, after in pairwise(self.times)]
 
 
+def taken_over() -> None:
+    raise CheckpointMismatch("taken over")
+
+
 @pytest.fixture
 def looks() -> Looks:
     return Looks()
@@ -93,10 +97,7 @@ def test_nobody_waits_for_a_watch_that_is_over_or_never_began(looks: Looks, watc
     assert never.stop(0.0)
     assert never.look_now(PATIENCE)
 
-    def fails() -> None:
-        raise CheckpointMismatch("taken over")
-
-    looks.do = fails
+    looks.do = taken_over
     watch.start()
     assert watch.look_now(PATIENCE)
     wait_until(lambda: watch.failure, what="the failure")
@@ -116,11 +117,8 @@ def test_what_was_not_expected_is_a_failure_too(looks: Looks, watch: CommitWatch
 
 @pytest.mark.rule("7.1")
 def test_a_failure_is_told(looks: Looks) -> None:
-    def fails() -> None:
-        raise CheckpointMismatch("taken over")
-
     told: list[object] = []
-    looks.do = fails
+    looks.do = taken_over
     watch = CommitWatch(looks, on_failure=lambda: told.append(watch.failure))
     watch.start()
     wait_until(lambda: told, what="the failure")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.journals import SmallDisk, bodies, frame, local_journal
+from support.journals import SmallDisk, batch_of, bodies, frame, local_journal
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
@@ -16,7 +17,7 @@ from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal import Journal
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
-from spark_stomp.source.journal_backlog import JournalBacklog, recover
+from spark_stomp.source.journal_backlog import JournalBacklog, recover, stable_ids
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.offsets import INITIAL
 
@@ -25,30 +26,21 @@ class Query:
     """A journal, one receiver and the writer between them; the writer steps when told, or runs."""
 
     def __init__(
-        self,
-        directory: Path,
-        *,
-        max_bytes: int = 1 << 30,
-        ack_when_durable: bool = False,
-        most: int = 100,
+        self, directory: Path, *, max_bytes: int = 1 << 30, ack_when_durable: bool = False, most: int = 100
     ) -> None:
         self.index = DedupIndex(journaled=True)
         self.journal = local_journal(directory, max_bytes)
         self.messages = recover(self.journal, self.index, "message-id", most=most)
         self.receiver = Deliveries(1 << 20, self.messages, "r")
         self.receiver.connected(keyed=True)
-        self.changes = 0
         self.writer = JournalWriter(
             self.journal,
             self.messages,
             [self.receiver],
             max_bytes=max_bytes,
             ack_when_durable=ack_when_durable,
-            changed=self._changed,
+            changed=lambda: None,
         )
-
-    def _changed(self) -> None:
-        self.changes += 1
 
     def deliver(self, first: int, count: int = 1, handle: str = "h", subscription: str = "") -> None:
         block = MessageBlock(b"", [], [], [])
@@ -59,11 +51,19 @@ class Query:
             block.ids.append(b"ID:%d" % number)
         self.receiver.receive(block, received_at=0, version="1.2", dialect="devbroker")
 
+    def write(self, first: int, count: int = 1, handle: str = "h", subscription: str = "") -> bool:
+        """Deliver messages and write them; whether anything was written."""
+        self.deliver(first, count, handle, subscription)
+        return self.writer.step()
+
+    def reconnect(self) -> None:
+        self.receiver.disconnected(redelivers=True)
+        self.receiver.connected(keyed=True)
+
     def fill(self) -> int:
         """Deliver and write until frames wait for room; returns how many were delivered."""
         for number in range(1_000):
-            self.deliver(number)
-            self.writer.step()
+            self.write(number)
             if self.writer.full:
                 return number + 1
         raise AssertionError("it takes any number of frames")
@@ -74,6 +74,17 @@ class Query:
             return []
         self.receiver.sent(receipt, 0.0)
         return acks.handles
+
+    def confirmed_acks(self) -> list[bytes]:
+        """Those that go out now; their receipt comes."""
+        acks = self.acks()
+        self.receiver.confirm("receipt")
+        return acks
+
+    def rest(self) -> None:
+        """What is known now becomes durable."""
+        self.writer.step()
+        self.journal.flush()
 
     def close(self) -> None:
         self.writer.stop(5.0)
@@ -100,8 +111,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 @pytest.mark.rule("J.5")
 def test_durable_alone_is_no_reason_to_ack(make: Make) -> None:
     query = make()
-    query.deliver(0, 2)
-    query.writer.step()
+    query.write(0, 2)
     assert query.acks() == []
     assert query.writer.commit(1)
     assert query.acks() == [b"h0"]
@@ -114,15 +124,12 @@ def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
     make: Make, ack_when_durable: bool, restarted: bool
 ) -> None:
     query = make(ack_when_durable=ack_when_durable)
-    query.deliver(0, 3)
-    query.writer.step()
+    query.write(0, 3)
     query.writer.commit(3)
-    assert len(query.acks()) == 3
-    query.receiver.confirm("receipt")
+    assert len(query.confirmed_acks()) == 3
     query.receiver.disconnected(redelivers=True)
     if restarted:
-        query.writer.step()
-        query.journal.flush()
+        query.rest()
         query = make(ack_when_durable=ack_when_durable)
     else:
         query.receiver.connected(keyed=True)
@@ -138,8 +145,7 @@ def test_what_the_receivers_do_not_know_to_be_durable_is_not_offered(
 ) -> None:
     """It is in the journal, and has no number yet. Spark cannot commit it, so no commit of it is missed."""
     query = make()
-    query.deliver(0)
-    query.writer.step()
+    query.write(0)
     query.deliver(1)
     backlog = JournalBacklog(query.journal, query.writer, {"r": query.receiver}, tolerant=False)
     append, offered = query.journal.append, []
@@ -162,8 +168,7 @@ def test_what_the_receivers_do_not_know_to_be_durable_is_not_offered(
 
 def test_of_two_commits_the_newer_counts(make: Make) -> None:
     query = make()
-    query.deliver(0, 3)
-    query.writer.step()
+    query.write(0, 3)
     assert query.writer.commit(3)
     assert not query.writer.commit(2)
     assert not query.writer.commit(3)
@@ -193,11 +198,9 @@ class TestAfterARestart:
     @pytest.mark.rule("J.8")
     def test_redelivered_and_not_committed_gives_no_second_row(self, make: Make) -> None:
         query = make()
-        query.deliver(0, 3)
-        query.writer.step()
+        query.write(0, 3)
         query = make()
-        query.deliver(0, 4, handle="again")
-        query.writer.step()
+        query.write(0, 4, handle="again")
         assert query.journal.end == 4
         assert query.receiver.counts.reattached == 3
         query.writer.commit(2)
@@ -209,19 +212,15 @@ class TestAfterARestart:
         """One connection reads both. Only the subscription tells them apart, also by their keys."""
         query = make()
         for subscription in ("one", "two"):
-            query.deliver(0, 2, subscription=subscription)
-        query.writer.step()
+            query.write(0, 2, subscription=subscription)
         assert query.journal.end == 4
         if committed:
             query.writer.commit(4)
-            query.acks()
-            query.receiver.confirm("receipt")
-            query.writer.step()
-            query.journal.flush()
+            query.confirmed_acks()
+            query.rest()
         query = make()
         for subscription in ("two", "one", "three"):
-            query.deliver(0, 2, handle=subscription, subscription=subscription)
-        query.writer.step()
+            query.write(0, 2, handle=subscription, subscription=subscription)
         assert query.journal.end == 6
         counts = query.receiver.counts
         assert (counts.dropped, counts.reattached) == ((4, 0) if committed else (0, 4))
@@ -229,13 +228,10 @@ class TestAfterARestart:
     def test_beyond_the_bound_the_oldest_committed_have_no_key_and_are_counted(self, make: Make) -> None:
         query = make()
         for number in range(4):
-            query.deliver(number)
-            query.writer.step()
+            query.write(number)
         query.writer.commit(3)
-        query.acks()
-        query.receiver.confirm("receipt")
-        query.writer.step()
-        query.journal.flush()
+        query.confirmed_acks()
+        query.rest()
         query = make(most=2)
         assert (query.index.held, query.index.remembered, query.index.evicted) == (1, 1, 2)
 
@@ -248,40 +244,31 @@ class TestAfterARestart:
         monkeypatch.setattr("spark_stomp.source.journal_writer._FLUSH_ACKS", 2)
         query = make(ack_when_durable=ack_when_durable)
         for number in range(6):
-            query.deliver(number)
-            query.writer.step()
+            query.write(number)
             if number == 3 and ack_when_durable:
-                query.acks()
-                query.receiver.confirm("receipt")
+                query.confirmed_acks()
         query.writer.step()
         query = make(most=1, ack_when_durable=ack_when_durable)
         known = 2 if ack_when_durable else 6
         assert query.index.evicted == 6 - known
-        query.deliver(6 - known, known, handle="again")
-        query.writer.step()
+        query.write(6 - known, known, handle="again")
         assert query.journal.end == 6, "no second row"
 
     @pytest.mark.rule("J.9")
     def test_a_message_that_is_only_remembered_is_known_until_its_ack_is_confirmed(self, make: Make) -> None:
         """Its connection broke after the commit, and many came behind it."""
         query = make()
-        query.deliver(0)
-        query.writer.step()
+        query.write(0)
         query.writer.commit(1)
         query.acks()
-        query.receiver.disconnected(redelivers=True)
-        query.receiver.connected(keyed=True)
+        query.reconnect()
         for number in range(1, 4):
-            query.deliver(number)
-            query.writer.step()
+            query.write(number)
         query.writer.commit(4)
-        query.acks()
-        query.receiver.confirm("receipt")
-        query.writer.step()
-        query.journal.flush()
+        query.confirmed_acks()
+        query.rest()
         query = make(most=2)
-        query.deliver(0, handle="again")
-        query.writer.step()
+        query.write(0, handle="again")
         assert query.journal.end == 4, "no second row"
 
 
@@ -292,40 +279,35 @@ class TestRoom:
     def small_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 500)
 
-    def filled(self, make: Make) -> Query:
+    @pytest.fixture
+    def query(self, make: Make, small_groups: None) -> Query:
         query = make(max_bytes=self.SMALL)
         query.fill()
         return query
 
     @pytest.mark.rule("J.12")
-    def test_at_the_bound_frames_wait_un_acked_and_un_offered(self, make: Make) -> None:
-        query = self.filled(make)
+    def test_at_the_bound_frames_wait_un_acked_and_un_offered(self, query: Query) -> None:
         assert query.journal.size <= self.SMALL
         assert (query.writer.unwritten, query.writer.full) == (1, True)
         assert not query.writer.step()
         assert query.acks() == []
 
     @pytest.mark.rule("J.11")
-    def test_a_commit_whose_acks_are_confirmed_makes_room(self, make: Make) -> None:
-        query = self.filled(make)
+    def test_a_commit_whose_acks_are_confirmed_makes_room(self, query: Query) -> None:
         query.writer.commit(query.journal.end)
         assert not query.writer.step()
-        query.acks()
-        query.receiver.confirm("receipt")
+        query.confirmed_acks()
         assert query.writer.step()
         assert (query.writer.unwritten, query.writer.full) == (0, False)
 
     @pytest.mark.rule("J.11")
-    def test_so_does_a_connection_that_ended_before_its_receipts(self, make: Make, tmp_path: Path) -> None:
-        query = self.filled(make)
+    def test_so_does_a_connection_that_ended_before_its_receipts(self, make: Make, query: Query) -> None:
         end = query.journal.end
         query.writer.commit(end)
         query.acks()
-        query.receiver.disconnected(redelivers=True)
-        query.receiver.connected(keyed=True)
+        query.reconnect()
         query.writer.step()
-        query.deliver(end, handle="again")
-        query.writer.step()
+        query.write(end, handle="again")
         assert query.journal.first > 0
         # Frames are gone, their keys are not: not even for the next run.
         query = make(max_bytes=self.SMALL)
@@ -335,12 +317,10 @@ class TestRoom:
     def test_what_is_committed_stays_for_one_batch_more_where_there_is_room(self, make: Make) -> None:
         query = make()
         for number in range(40):
-            query.deliver(number)
-            query.writer.step()
+            query.write(number)
         for committed in (15, 16, 35, 38):
             query.writer.commit(committed)
-            query.acks(f"receipt {committed}")
-            query.receiver.confirm(f"receipt {committed}")
+            query.confirmed_acks()
             query.writer.step()
             # Not before sixteen objects may go.
             assert query.journal.first == {35: 16, 38: 35}.get(committed, 0)
@@ -353,8 +333,7 @@ class TestRoom:
         """While frames are gathered, or after space was freed and before its bound is looked at again."""
         query = make(max_bytes=self.SMALL, ack_when_durable=True)
         end = query.fill() - 1
-        query.acks()
-        query.receiver.confirm("receipt")
+        query.confirmed_acks()
         original, append = getattr(query.writer, before), query.journal.append
         calls, sizes = iter(range(9)), []
 
@@ -376,13 +355,10 @@ class TestRoom:
     @pytest.mark.rule("J.12")
     def test_a_bound_that_is_smaller_than_any_group_lets_one_through(self, make: Make) -> None:
         query = make(max_bytes=1)
-        query.deliver(0)
-        assert query.writer.step()
-        query.deliver(1)
-        assert not query.writer.step()
+        assert query.write(0)
+        assert not query.write(1)
         query.writer.commit(1)
-        query.acks()
-        query.receiver.confirm("receipt")
+        query.confirmed_acks()
         assert query.writer.step()
 
 
@@ -396,8 +372,7 @@ class TestFullDisk:
         self, make: Make, disk: SmallDisk, caplog: pytest.LogCaptureFixture
     ) -> None:
         query = make(ack_when_durable=True)
-        query.deliver(0, 2)
-        query.writer.step()
+        query.write(0, 2)
         assert query.acks() == [b"h0", b"h1"]
         disk.fill()
         query.deliver(2, 2)
@@ -415,8 +390,7 @@ class TestFullDisk:
         # The next run has the rest from the broker.
         disk.size = 1 << 30
         query = make(ack_when_durable=True)
-        query.deliver(2, 2, handle="again")
-        query.writer.step()
+        query.write(2, 2, handle="again")
         assert bodies(query.journal.batches(2, 4)) == ["body 2", "body 3"]
 
     @pytest.mark.rule("J.11", "J.12")
@@ -426,8 +400,7 @@ class TestFullDisk:
     ) -> None:
         query = make()
         for number in range(5):
-            query.deliver(number)
-            query.writer.step()
+            query.write(number)
         disk.fill()
         if is_told:
             query.writer.commit(5)
@@ -524,3 +497,19 @@ def test_a_write_that_outlives_the_stop_is_finished_and_the_journal_let_go(
     again = local_journal(tmp_path / "journal", lock_timeout=20.0)
     assert (query.journal.end, again.end) == (1, 1)
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "option", "ids"),
+    [
+        ("devbroker", None, [b"ID:3", b"ID:4"]),
+        ("devbroker", "ack", [b"3", b"4"]),
+        ("devbroker", "order-id", [None, None]),
+        ("rabbitmq", None, [None, None]),
+    ],
+)
+def test_ids_of_frames_that_earlier_runs_left(
+    dialect: str, option: str | None, ids: list[bytes | None]
+) -> None:
+    """The option wins over what the dialect knows."""
+    assert stable_ids(replace(batch_of(3, 2), dialect=dialect), option) == ids

@@ -98,9 +98,8 @@ class TestTheNextBatch:
     def test_of_another_log_begins_at_its_base(self, name: str, base: int) -> None:
         """However far the old one was read: nothing of it after that was told."""
         for old in (2, 300):
-            start, end = through_json(
-                Offset({name: LogEnd("old", old)}), Offset({name: LogEnd("new", 9, base)})
-            )
+            before, after = Offset({name: LogEnd("old", old)}), Offset({name: LogEnd("new", 9, base)})
+            start, end = through_json(before, after)
             assert plan(start, end) == [Range(name, "new", base, 9)]
 
     def test_of_a_log_that_is_absent_has_none_of_it(self, name: str) -> None:

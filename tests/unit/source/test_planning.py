@@ -175,9 +175,3 @@ def test_small_ranges_of_several_logs_are_one_task() -> None:
     ranges = [Range(name, name, 0, 3) for name in "abcd"]
     assert tasks_of(ranges, 200) == [ranges]
     assert tasks_of(ranges, 60) == [ranges[:2], ranges[2:]]
-
-
-@pytest.mark.parametrize(("budget", "expected"), [(1, {"a": 1, "b": 0}), (3, {"a": 2, "b": 1})])
-def test_a_limit_smaller_than_the_receivers_still_moves(budget: int, expected: dict[str, int]) -> None:
-    available = [seen("a", 0, 9), seen("b", 0, 9)]
-    assert shares_of(available, BatchLimits(max_messages=budget)) == expected

@@ -50,12 +50,9 @@ class Run:
 
     @property
     def statuses(self) -> list[ReceiverStatus]:
-        inboxes = [held.inbox for held in (self.a, self.b)]
         return [
-            ReceiverStatus(
-                one.name, True, one.pending, one.received, 0, 0, 0.0, window_full=False, failure=None
-            )
-            for one in inboxes
+            ReceiverStatus(one.name, True, one.pending, one.received, 0, 0, 0.0, False, None)
+            for one in (self.a.inbox, self.b.inbox)
         ]
 
     def available(self, start: Offset) -> tuple[Available, Available]:
@@ -73,9 +70,8 @@ class Run:
         whole = [(one, self.backlog.sizes(one.name)) for one in plan(start, end)]
         for task in split(whole, about):
             ranges = [found for one in task for found in self.backlog.readable(one)]
-            batches = [
-                batch for one in ranges for batch in self.backlog.read(RangeTicket(one.id, one.low, one.high))
-            ]
+            tickets = [RangeTicket(one.id, one.low, one.high) for one in ranges]
+            batches = [batch for ticket in tickets for batch in self.backlog.read(ticket)]
             texts = b"".join(bytes(batch.data) for batch in batches).split(b"\0")[:-1]
             tasks.append([int(text.split()[1]) for text in texts])
         return [task for task in tasks if task]
@@ -200,9 +196,7 @@ class TestCommits:
         assert one.backlog.commit(at(a=(name, 7)))
         assert one.a.log.committed == 7
         assert not one.backlog.commit(at(a=(name, 7)))
-        with pytest.raises(
-            RangeUnavailable, match="asks again for messages from 6 of stream:a, but those below 7"
-        ):
+        with pytest.raises(RangeUnavailable, match="asks again for messages from 6 of stream:a, but those b"):
             one.backlog.readable(Range(f"{STREAM}a", name, 6, 21))
         assert one.a.due(1_000) is None
         assert one.a.inbox.memory_bytes == SIZE

@@ -1,17 +1,21 @@
-"""What a query says it waits for: the sentence, and when it is logged."""
+"""What a query says it waits for: the sentence, and when it is logged; and what ends a wait."""
 
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.waiting import PATIENCE
 
 from spark_stomp.errors import LoginRefused
 from spark_stomp.receiver import DedupIndex, Log, ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
 from spark_stomp.source.planning import Available, BatchLimits, Decision, LastBatch, Mode, Situation
+from spark_stomp.source.receivers import News
 from spark_stomp.source.waiting import Known, Monitor, OffsetCall, waiting_for
 from spark_stomp.status.receivers import Waiting
 
@@ -188,3 +192,25 @@ class TestMonitor:
         monitor.observe(2.0)
         assert monitor.observed.since == since
         assert monitor.observed.waiting == Waiting("drain", "2 messages")
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05])
+def test_news_end_the_wait(delay: float) -> None:
+    """Also those that came between the look and the wait."""
+    news = News()
+    seen, begun = news.latest, time.monotonic()
+    timer = threading.Timer(delay, news.tell)
+    timer.start()
+    if not delay:
+        timer.join()
+    news.wait(seen, float("inf"))
+    assert news.latest is not seen
+    assert time.monotonic() - begun < PATIENCE
+    timer.join()
+
+
+def test_without_news_the_wait_ends_in_time() -> None:
+    news, begun = News(), time.monotonic()
+    for until in (begun + 0.05, begun):
+        news.wait(news.latest, until)
+    assert 0.05 <= time.monotonic() - begun < PATIENCE

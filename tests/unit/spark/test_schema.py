@@ -27,6 +27,7 @@ from spark_stomp.errors import SchemaError
 from spark_stomp.spark.schema import projection, sink_columns, source_struct
 
 TEXT = StringType()
+HEADERS = StructField("headers", MapType(TEXT, TEXT))
 PAIR = StructType([StructField("name", TEXT), StructField("value", TEXT)])
 STRICT_PAIR = StructType([StructField("name", TEXT, False), StructField("value", TEXT, False)])
 
@@ -56,10 +57,8 @@ class TestArrowSchema:
             pytest.param(source_struct(), id="default"),
             pytest.param(
                 struct(
-                    StructField("sequence", LongType(), False),
-                    StructField("receiver", TEXT),
-                    StructField("header_history", ArrayType(PAIR)),
-                    StructField("body", TEXT),
+                    *(StructField("sequence", LongType(), False), StructField("receiver", TEXT)),
+                    *(StructField("header_history", ArrayType(PAIR)), StructField("body", TEXT)),
                 ),
                 id="on demand, text",
             ),
@@ -79,14 +78,9 @@ class TestArrowSchema:
 
 class TestProjection:
     def test_all_problems_are_reported_together(self) -> None:
-        schema = struct(
-            StructField("Bodi", BinaryType()),
-            StructField("sequence", IntegerType()),
-            StructField("timestamp", TimestampNTZType()),
-            StructField("body", BinaryType()),
-            StructField("body", BinaryType()),
-            StructField("stable_id", TEXT, False),
-        )
+        kinds = [("Bodi", BinaryType()), ("sequence", IntegerType()), ("timestamp", TimestampNTZType())]
+        kinds += [("body", BinaryType())] * 2
+        schema = struct(*(StructField(*one) for one in kinds), StructField("stable_id", TEXT, False))
         with pytest.raises(SchemaError) as caught:
             projection(schema)
         text = str(caught.value)
@@ -112,13 +106,8 @@ class TestProjection:
 
 class TestSink:
     def test_all_columns_in_the_frames_order(self) -> None:
-        schema = struct(
-            StructField("headers", MapType(TEXT, TEXT)),
-            StructField("body", TEXT, False),
-            StructField("content_type", TEXT),
-            StructField("destination", TEXT, False),
-        )
-        chosen = sink_columns(schema)
+        rest = (StructField("content_type", TEXT), StructField("destination", TEXT, False))
+        chosen = sink_columns(struct(HEADERS, StructField("body", TEXT, False), *rest))
         assert chosen.columns == ("headers", "body", "content_type", "destination")
         assert chosen.body_as_string
         assert pickle.loads(pickle.dumps(chosen)) == chosen
@@ -136,14 +125,13 @@ class TestSink:
         kinds = {"a": IntegerType(), "b": DecimalType(9, 2), "c": TimestampType(), "body": TEXT}
         schema = struct(*(StructField(name, kind) for name, kind in kinds.items()))
         chosen = sink_columns(schema, headers=("b", "c"), keys=("a", "body"))
-        assert chosen.arrow_schema == pa.schema(
-            {
-                "a": pa.int32(),
-                "b": pa.decimal128(9, 2),
-                "c": pa.timestamp("us", tz="UTC"),
-                "body": pa.string(),
-            }
-        )
+        types = {
+            "a": pa.int32(),
+            "b": pa.decimal128(9, 2),
+            "c": pa.timestamp("us", tz="UTC"),
+            "body": pa.string(),
+        }
+        assert chosen.arrow_schema == pa.schema(types)
         assert pickle.loads(pickle.dumps(chosen)) == chosen
 
     @pytest.mark.parametrize(
@@ -160,11 +148,7 @@ class TestSink:
     def test_columns_that_options_name_wrongly(
         self, headers: tuple[str, ...], keys: tuple[str, ...], problem: str
     ) -> None:
-        schema = struct(
-            StructField("body", TEXT),
-            StructField("headers", MapType(TEXT, TEXT)),
-            StructField("m", MapType(TEXT, TEXT)),
-            StructField("l", ArrayType(IntegerType())),
-        )
+        rest = (StructField("m", MapType(TEXT, TEXT)), StructField("l", ArrayType(IntegerType())))
+        schema = struct(StructField("body", TEXT), HEADERS, *rest)
         with pytest.raises(SchemaError, match=re.escape(problem)):
             sink_columns(schema, headers, keys)

@@ -94,13 +94,8 @@ def test_nor_does_a_task_fail_if_open_files_are_not_to_be_seen(
 
 
 def test_other_files_and_sockets_are_let_alone(tmp_path: Path) -> None:
-    one, other = socket.socketpair()
-    with (
-        one,
-        other,
-        (tmp_path / "file").open("wb") as file,
-        socket.socket(type=socket.SOCK_DGRAM) as datagrams,
-    ):
+    (one, other), datagrams = socket.socketpair(), socket.socket(type=socket.SOCK_DGRAM)
+    with one, other, datagrams, (tmp_path / "file").open("wb") as file:
         worker_tuning.expect_input()
         one.sendall(b"still open")
         assert other.recv(10) == b"still open"

@@ -60,7 +60,7 @@ class TestPrometheus:
         assert series[0] == series[1]
 
     @pytest.mark.parametrize(
-        "name", ['"', "\\", "\n", "\r", '\\"} 5\nforged 1\n#', "\ud800", "\u2028", "\0", "{}"]
+        "name", ['"', "\\", "\n", "\r", '\\"} 5\nforged 1\n#', "\ud800", "\u2028", "\0", "{"]
     )
     def test_names_that_are_forged(self, name: str) -> None:
         one = {"destinations": [name], "attempts": 1}
@@ -78,9 +78,8 @@ class TestPrometheus:
         shown = parsed(prometheus(tmp_path))
         attempts = [labels["source"] for name, labels, _ in shown if name == "spark_stomp_attempts"]
         assert attempts == ["1", "2"]
-        assert [labels for name, labels, _ in shown if name.startswith("spark_stomp_sink")] == [
-            {"query": "q", "file": f"{tmp_path}/spark_stomp/status.json"}
-        ]
+        sinks = [labels for name, labels, _ in shown if name.startswith("spark_stomp_sink")]
+        assert sinks == [{"query": "q", "file": f"{tmp_path}/spark_stomp/status.json"}]
 
 
 RECEIVERS = {"/queue/a#0": {"attempts": 1}}

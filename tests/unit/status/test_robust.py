@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,9 @@ from spark_stomp.status.files import StatusFile
 from spark_stomp.status.sink import TaskFigures, report, report_failure, was_reported
 
 NO_FILE = ("/", "s3://", "s3://bucket/", "gs://bucket?x=/y", "hdfs://h:8020", ".", "a/..", "a/")
-SINK = {"version": 1, "query": "q", "run": "r", "host": "h", "confirmed": 1}
-SOURCE = {
-    "version": 1,
-    "query": "q",
-    "run": "r",
-    "host": "h",
+HEAD = {"version": 1, "query": "q", "run": "r", "host": "h"}
+SINK = HEAD | {"confirmed": 1}
+SOURCE = HEAD | {
     "written_at": "2026-01-01T00:00:00+00:00",
     "totals": {"rows": 1},
     "receivers": {"/queue/a#0": {"destinations": ["/queue/a"], "connected": True}},
@@ -36,6 +34,10 @@ NO_NUMBERS = ("1" + "0" * 400, "1" + "0" * 5000, "1e999", "NaN", "-Infinity", '"
 KEYS = ("rows", "confirmed", "attempts", "unacked", "oldest_unacked_seconds", "bytes", "connected")
 NO_PARTS = (1, "x", True, [], None, {"a": 1}, {"a": {"connected": None}})
 NO_TIMES = ("now", "0001-01-01T00:00:00", "9999-12-31T23:59:59.9+00:00", "2026-01-01")
+
+
+SECTIONS, TIMES = ("totals", "receivers", "journal"), ("written_at", "started_at")
+PARTS = (*SOURCE, "journal", "failure", "started_at", "running", "pid")
 
 
 def with_figure(section: str, key: str, value: str) -> bytes:
@@ -50,22 +52,9 @@ FORGED = {
     "s.sink.json": [with_figure("sink", key, value) for key in KEYS for value in NO_NUMBERS],
     "s.json": [
         b'{"version": 1, "query": "\xff\x00"}',
-        *(
-            with_figure(section, key, value)
-            for section in ("totals", "receivers", "journal")
-            for key in KEYS
-            for value in NO_NUMBERS
-        ),
-        *(
-            json.dumps(SOURCE | {key: part}).encode()
-            for key in (*SOURCE, "journal", "failure", "started_at", "running", "pid")
-            for part in NO_PARTS
-        ),
-        *(
-            json.dumps(SOURCE | {key: time}).encode()
-            for key in ("written_at", "started_at")
-            for time in NO_TIMES
-        ),
+        *(with_figure(*where, value) for where in product(SECTIONS, KEYS) for value in NO_NUMBERS),
+        *(json.dumps(SOURCE | {key: part}).encode() for key, part in product(PARTS, NO_PARTS)),
+        *(json.dumps(SOURCE | {key: time}).encode() for key, time in product(TIMES, NO_TIMES)),
     ],
 }
 
@@ -95,11 +84,9 @@ class TestWhatCannotBeAStatusFile:
             sink_options("stomp://h", statusFile=place)
         assert "user:secret" not in str(error.value) and "=secret" not in str(error.value)
 
-    @pytest.mark.parametrize(
-        "place", ["s", "/s", "file:/a/s.json", "dbfs:/s", "s3://b/s", "s3://k:s@b/a/s?x=y/"]
-    )
-    def test_a_file_is_none_of_these(self, place: str) -> None:
-        assert sink_options("stomp://h", statusFile=place).status_file == place
+    def test_a_file_is_none_of_these(self) -> None:
+        for place in ("s", "/s", "file:/a/s.json", "dbfs:/s", "s3://b/s", "s3://k:s@b/a/s?x=y/"):
+            assert sink_options("stomp://h", statusFile=place).status_file == place
 
 
 @pytest.fixture
@@ -169,12 +156,8 @@ class TestTheSink:
         report(sink_options("stomp://h", statusFile=tmp_path / "s.json"), one_row(), "run", 0)
         assert "KeyError('a bug')" in caplog.text
 
-    @pytest.mark.parametrize(
-        "value", ["5", '"now"', "[]", "{}", "true", '"9999-12-31T23:59:59"', '"0001-01-01"']
-    )
-    @pytest.mark.parametrize(
-        "key", ["started_at", "written_at", "failed_at", "batch", "version", "failure", "run"]
-    )
+    @pytest.mark.parametrize("value", ["5", '"now"', "[]", "{}", "true", '"9999-12-31T23"', '"0001-01-01"'])
+    @pytest.mark.parametrize("key", [*TIMES, "failed_at", "batch", "version", "failure", "run"])
     def test_what_was_forged_is_not_shown_again(self, tmp_path: Path, key: str, value: str) -> None:
         """Not even by a batch that is not finished, which keeps what was counted before it."""
         part, options = tmp_path / "s.sink.json", sink_options("stomp://h", statusFile=tmp_path / "s.json")
@@ -184,7 +167,7 @@ class TestTheSink:
             assert read_status(tmp_path / "s.json")["sink"]["failure"] in (None, "no")
 
     @pytest.mark.parametrize(
-        "number", ["1" + "0" * 400, "1e400", "-Infinity", "NaN", "1" + "0" * 5000, "true", '"x"']
+        "number", ["1" + "0" * 400, "1e400", "-Infinity", "NaN", "1" + "0" * 5000, "true"]
     )
     def test_a_figure_that_is_no_number_starts_from_zero(self, tmp_path: Path, number: str) -> None:
         part = tmp_path / "s.sink.json"
@@ -234,6 +217,6 @@ class TestReading:
         (tmp_path / "s.json").write_text(json.dumps(SOURCE))
         (tmp_path / "s.sink.json").write_text("[]")
         with pytest.raises(
-            ValueError, match=r"s\.sink\.json is not a status file of spark_stomp: it is no JSON"
+            ValueError, match=r"s\.sink\.json is not a status file of spark_stomp: it is no J"
         ):
             read_status(tmp_path / "s.json")

@@ -72,9 +72,7 @@ def test_an_error_that_answers_connect(words: str, code: str, named: bool) -> No
 
 
 def test_what_is_said_twice_is_told_once() -> None:
-    assert str(refusal("no such queue", b"no such queue\n")).endswith(
-        "refused SEND to /queue/a: no such queue"
-    )
+    assert str(refusal("no queue", b"no queue\n")).endswith("refused SEND to /queue/a: no queue")
 
 
 def test_long_words_are_cut() -> None:

@@ -1,12 +1,21 @@
-"""The exact path: frames decoded one by one, and malformed ones as far as they can be read."""
+"""Heads and bodies of frames: where they begin and end, and the exact path, also of malformed frames."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from spark_stomp.arrow import RowRules, decode_frames
-from spark_stomp.arrow.headers import area_of, exact_frames
+from spark_stomp.arrow.headers import (
+    Area,
+    area_of,
+    beginnings,
+    exact_frames,
+    first_feeds,
+    line_feeds,
+    uniform_headers,
+)
 from spark_stomp.columns import Projection
 from spark_stomp.errors import FrameSyntaxError, MalformedMessageError
 from spark_stomp.frame_batch import FrameBatch
@@ -81,3 +90,43 @@ class TestMalformed:
         found = decode_frames(of, projection, rules).to_pylist()
         assert [row["body"] for row in found] == [None, "good"]
         assert found[0]["malformed"].startswith("[STOMP_BODY_UNDECODABLE] ") and found[1]["malformed"] is None
+
+
+def stretches(area: Area) -> list[bytes]:
+    octets = area.array.tobytes()
+    return [octets[start:stop] for start, stop in zip(area.starts, area.stops, strict=True)]
+
+
+def test_a_memoryview_is_not_copied() -> None:
+    data = bytearray(b"xxMESSAGE\n\n\0")
+    view = memoryview(data)[2:]
+    area = area_of(FrameBatch(view, np.array([len(view)]), 0, 0, "1.2", receiver="r"))
+    assert stretches(area) == [b"MESSAGE\n\n"]
+    assert np.shares_memory(area.array, np.frombuffer(data, np.uint8))
+
+
+def test_of_long_bodies_little_is_copied() -> None:
+    short, frame = b"MESSAGE\nshort:1\n\n", b"MESSAGE\na:b\n\n" + b"\n" * 10_000 + b"\0"
+    found = stretches(beginnings(area_of(batch(*[frame] * 3, short + b"\0"))))
+    assert found == [frame[: 2 * len(short) + 1024]] * 3 + [short]
+
+
+def test_line_feeds_are_found_wherever_a_stretch_that_is_searched_at_a_time_ends() -> None:
+    octets = np.full(700_000, ord("x"), np.uint8)
+    places = [0, 1, 262_143, 262_144, 262_145, 524_287, 524_288, 699_999]
+    octets[places] = ord("\n")
+    found = line_feeds(octets)
+    assert (found.tolist(), found.dtype) == (places, np.int32)
+
+
+def test_a_short_line_at_the_end_of_2_gib() -> None:
+    """Its name would end beyond 32 bits. The bytes are not made: only the positions of their LFs are read."""
+    name, end = b"n" * 30, 2**31 - 1
+    octets = b"MESSAGE\n" + name + b":1\n\n\0"
+    starts, stops = np.array([0, end - 24]), np.array([len(octets) - 1, end - 1])
+    area = Area(np.frombuffer(octets, np.uint8), pa.py_buffer(octets), starts, stops)
+    lf = np.array([7, 40, 41, end - 16, end - 6, end - 5], np.int32)
+    found = uniform_headers(area, lf, first_feeds(area, lf), "1.2")
+    assert found is not None
+    assert found.rows.tolist() == [0]
+    assert found.headers.column(name.decode()).to_pylist() == ["1"]
