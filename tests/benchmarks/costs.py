@@ -38,12 +38,8 @@ class Load:
         """Processor time of the receiving process, for each message."""
         each = self.messages // self.receivers
         with wire_broker(each, self.unacked, Frames(headers=self.headers)) as port:
-            options = {
-                "url": f"stomp://127.0.0.1:{port}",
-                "destination": "/queue/a",
-                "connections": str(self.receivers),
-                "prefetch": str(self.unacked),
-            }
+            options = {"url": f"stomp://127.0.0.1:{port}", "destination": "/queue/a"}
+            options |= {"connections": str(self.receivers), "prefetch": str(self.unacked)}
             hold = self.unacked if self.hold else 0
             found = result_of("alone", asdict(Alone(options, each * self.receivers, hold, decode=True)))
         return float(found["processor"]) / (each * self.receivers) * 1e6

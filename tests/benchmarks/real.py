@@ -158,12 +158,8 @@ class Measurement:
         before = self._processes.seconds()
         found = result_of(name, settings)
         spent = difference(self._processes.seconds(), before).get("broker s", 0.0)
-        return {
-            "value": self._messages / found["seconds"],
-            "messages": self._messages,
-            "broker s": spent,
-            "client s": round(found["processor"], 2),
-        }
+        rate, own = self._messages / found["seconds"], round(found["processor"], 2)
+        return {"value": rate, "messages": self._messages, "broker s": spent, "client s": own}
 
     def _through_spark(self, tuning: dict[str, str], queue: str) -> Figures:
         return self._with_options({**self._broker.options(queue), **tuning})

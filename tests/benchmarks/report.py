@@ -56,11 +56,8 @@ def render(results: Sequence[Results], plots: Sequence[Path] = ()) -> str:
                 cases = [case for case in one.cases if case.section == section]
                 parts += [f"### {section}\n", _section(cases)]
     others = [one for one in results if one.benchmark not in _WITH_RATES]
-    rows = [
-        [f"{_TITLES.get(one.benchmark, one.benchmark)}: {row[0]}", *row[1:]]
-        for one in others
-        for row in _rows_of_goals(one.cases)
-    ]
+    pairs = [(_TITLES.get(one.benchmark, one.benchmark), _rows_of_goals(one.cases)) for one in others]
+    rows = [[f"{title}: {row[0]}", *row[1:]] for title, goals in pairs for row in goals]
     if rows:
         origins = dict.fromkeys(map(_origin, others))
         parts += ["## Other goals\n", *(f"{text}\n" for text in origins), *_goals(rows)]

@@ -126,10 +126,6 @@ class Fate(enum.Enum):
     UNDER_WAY = enum.auto()
 
 
-class Crash(Exception):
-    """The process dies here."""
-
-
 class Query(RuleBasedStateMachine):
     """The model. A subclass names the engine."""
 

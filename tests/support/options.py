@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from spark_stomp.errors import OptionError
 from spark_stomp.options import SinkOptions, SourceOptions, parse_sink_options, parse_source_options
 from spark_stomp.transport import Connection, open_connection
 
@@ -23,3 +27,10 @@ def sink_options(url: str, **options: Any) -> SinkOptions:
 def connected(url: str, **options: Any) -> Connection:
     """An open connection with these options."""
     return open_connection(source_options(url, **options).connection)
+
+
+def problems(parse: Callable[..., object], **options: Any) -> tuple[str, ...]:
+    """What is wrong with these options."""
+    with pytest.raises(OptionError) as caught:
+        parse(**options)
+    return caught.value.problems

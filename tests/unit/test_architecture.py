@@ -44,10 +44,8 @@ EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}} | {
     PACKAGE / "commands" / f"{name}.py": {"rich"} for name in ("messages", "probe", "screen", "status")
 }
 # Modules with an `__all__`, besides `_autoload`, which needs Spark.
-LISTING = [
-    PACKAGE / f"{name}.py"
-    for name in ("__init__", "devbroker/__init__", "status/__init__", "errors", "devbroker/pytest_plugin")
-]
+NAMES = ("__init__", "devbroker/__init__", "status/__init__", "errors", "devbroker/pytest_plugin")
+LISTING = [PACKAGE / f"{name}.py" for name in NAMES]
 
 
 def part_of(path: Path) -> str:

@@ -97,18 +97,17 @@ class TestReadme:
         assert len(text_of(README).splitlines()) <= 120
 
 
-class TestReference:
-    def test_its_program_uses_nothing_else(self) -> None:
-        (block,) = programs(REFERENCE, "Python API")
-        used = {
-            (node.module, alias.name)
-            for node in ast.walk(ast.parse(block))
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("spark_stomp")
-            for alias in node.names
-        }
-        assert used
-        assert all(name in importlib.import_module(str(module)).__all__ for module, name in used)
-        assert {str(module) for module, _ in used} <= {*MODULES, errors.__name__}
+def test_the_program_of_the_reference_uses_nothing_else() -> None:
+    (block,) = programs(REFERENCE, "Python API")
+    used = {
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("spark_stomp")
+        for alias in node.names
+    }
+    assert used
+    assert all(name in importlib.import_module(str(module)).__all__ for module, name in used)
+    assert {str(module) for module, _ in used} <= {*MODULES, errors.__name__}
 
 
 class TestArchitecture:

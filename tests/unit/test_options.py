@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.options import problems
 
 import spark_stomp
 from spark_stomp.errors import OptionError
@@ -67,12 +68,6 @@ def sink(**options: str) -> Any:
 
 def tls(**options: str) -> Any:
     return source(url="wss://b", **options).connection.tls
-
-
-def problems(parse: Callable[..., object], **options: str) -> tuple[str, ...]:
-    with pytest.raises(OptionError) as caught:
-        parse(**options)
-    return caught.value.problems
 
 
 def the_problem(parse: Callable[..., object], **options: str) -> str:

@@ -22,10 +22,8 @@ from spark_stomp.errors import OptionError, StompError
 from spark_stomp.logs import get_log
 
 PACKAGE = Path(__file__).resolve().parents[2] / "spark_stomp"
-MODULES = {
-    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+PATHS = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in PATHS.items()}
 NODES = [(path, node) for path, tree in MODULES.items() for node in ast.walk(tree)]
 HOSTILE = {
     "line ends": "one\r\ntwo\x85three\u2028four\u2029five\x0b\x0c\x1c",

@@ -33,14 +33,9 @@ def frame_batch(*frames: bytes, version: str = "1.2") -> FrameBatch:
 
 def test_every_column() -> None:
     row = decode_frames(frame_batch(FRAME % (1, 2, 3)), ALL, RULES).to_pylist()[0]
-    headers = [
-        ("destination", "/queue/x"),
-        ("message-id", "m-1"),
-        ("JMSMessageID", "j-2"),
-        ("content-type", "text/plain"),
-        ("redelivered", "true"),
-        ("timestamp", "1700000000"),
-    ]
+    # As they are in the frame.
+    lines = (FRAME % (1, 2, 3)).decode().split("\n")[1:7]
+    headers = [(name, value) for name, _, value in (line.partition(":") for line in lines)]
     assert row == {
         "destination": "/queue/x",
         "message_id": "m-1",

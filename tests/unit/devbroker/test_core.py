@@ -88,24 +88,23 @@ class TestDelivery:
             broker.publish("", b"")
 
 
-class TestRedelivery:
-    def test_what_was_not_acked_comes_back_first_and_in_order(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.subscribe(window=3)
-        fill(broker, b"1", b"2", b"3", b"4")
-        frames = client.frames()
-        ids = [frame.get("message-id") for frame in frames]
-        client.ack(frames[1].get("ack"))
-        client.frames()
-        broker.leave(client.member)
-        again = Client(broker)
-        again.subscribe()
-        frames = again.frames()
-        assert [frame.body for frame in frames] == [b"1", b"3", b"4"]
-        assert [frame.get("message-id") for frame in frames[:2]] == [ids[0], ids[2]]
-        assert [frame.get("redelivered") for frame in frames] == ["true", "true", "true"]
-        assert frames[0].get("delivery-count") == "2"
-        assert broker.view("/queue/a").redelivered == 3
+def test_what_was_not_acked_comes_back_first_and_in_order(broker: Broker) -> None:
+    client = Client(broker)
+    client.subscribe(window=3)
+    fill(broker, b"1", b"2", b"3", b"4")
+    frames = client.frames()
+    ids = [frame.get("message-id") for frame in frames]
+    client.ack(frames[1].get("ack"))
+    client.frames()
+    broker.leave(client.member)
+    again = Client(broker)
+    again.subscribe()
+    frames = again.frames()
+    assert [frame.body for frame in frames] == [b"1", b"3", b"4"]
+    assert [frame.get("message-id") for frame in frames[:2]] == [ids[0], ids[2]]
+    assert [frame.get("redelivered") for frame in frames] == ["true", "true", "true"]
+    assert frames[0].get("delivery-count") == "2"
+    assert broker.view("/queue/a").redelivered == 3
 
 
 class TestExpiry:
@@ -157,13 +156,12 @@ class TestExpiry:
         assert broker.view("/queue/a").expired == 0
 
 
-class TestBrowsing:
-    def test_a_topic_cannot_be_browsed(self, broker: Broker) -> None:
-        client = Client(broker)
-        with pytest.raises(Refused, match="only a queue can be browsed"):
-            client.subscribe(destination="/topic/t", browse=True)
-        broker.leave(client.member)
-        assert broker.view("/topic/t").enqueued == 0
+def test_a_topic_cannot_be_browsed(broker: Broker) -> None:
+    client = Client(broker)
+    with pytest.raises(Refused, match="only a queue can be browsed"):
+        client.subscribe(destination="/topic/t", browse=True)
+    broker.leave(client.member)
+    assert broker.view("/topic/t").enqueued == 0
 
 
 class TestTransactions:

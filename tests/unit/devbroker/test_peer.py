@@ -188,10 +188,9 @@ def test_frames_that_no_decent_client_sends(version: str, frame: bytes, why: str
     assert pair.exchange() == []
 
 
-class TestEnding:
-    def test_a_client_that_goes_silent_is_dropped(self) -> None:
-        pair = Pair(heartbeat=(0, 1000), config=ClientConfig(heartbeat=(1000, 0)))
-        pair.peer.tick(1.4)
-        assert not pair.peer.dropped
-        pair.peer.tick(1.5)
-        assert pair.peer.dropped and not pair.peer.connected
+def test_a_client_that_goes_silent_is_dropped() -> None:
+    pair = Pair(heartbeat=(0, 1000), config=ClientConfig(heartbeat=(1000, 0)))
+    pair.peer.tick(1.4)
+    assert not pair.peer.dropped
+    pair.peer.tick(1.5)
+    assert pair.peer.dropped and not pair.peer.connected

@@ -57,11 +57,18 @@ def test_positions_are_dense_over_runs_and_openings(open_journal: Open, journal:
 def test_every_range_gives_exactly_its_frames(open_journal: Open, journal: Journal, again: bool) -> None:
     fill(journal)
     journal = open_journal() if again else journal
+    sizes = [len(bytes(batch.data)) for number in range(50) for batch in journal.batches(number, number + 1)]
     for low in range(51):
         for high in range(low, 51):
             batches = list(journal.batches(low, high))
             assert bodies(batches) == expected(low, high)
             assert [batch.first_number for batch in batches][:1] == ([low] if high > low else [])
+            whole = sum(sizes[low:high])
+            assert journal.bytes_between(low, high) == whole
+            for budget in (0, 1, sizes[0], whole - 1, whole, 10_000):
+                end = journal.end_within(low, high, budget)
+                assert sum(sizes[low:end]) <= max(budget, 0) or end == low
+                assert end == high or sum(sizes[low : end + 1]) > budget
 
 
 def test_an_append_larger_than_one_object(journal: Journal) -> None:
@@ -336,18 +343,3 @@ class TestLocation:
         with pytest.raises(JournalError, match=r"an earlier release wrote .*until nothing is left"):
             open_journal()
         assert [path for path in (tmp_path / "journal").rglob("*") if path.is_file()] == [left]
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_sizes_are_those_of_the_frames(open_journal: Open, journal: Journal, again: bool) -> None:
-    fill(journal)
-    journal = open_journal() if again else journal
-    sizes = [len(bytes(batch.data)) for number in range(50) for batch in journal.batches(number, number + 1)]
-    for low in range(0, 51, 3):
-        for high in range(low, 51, 2):
-            whole = sum(sizes[low:high])
-            assert journal.bytes_between(low, high) == whole
-            for budget in (0, 1, sizes[0], whole - 1, whole, 10_000):
-                end = journal.end_within(low, high, budget)
-                assert sum(sizes[low:end]) <= max(budget, 0) or end == low
-                assert end == high or sum(sizes[low : end + 1]) > budget

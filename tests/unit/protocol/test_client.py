@@ -114,6 +114,7 @@ class TestSending:
         assert sent(connection, lambda c: c.ack_raw([b"a\\c1", b"b"], receipt="r")) == (
             b"ACK\nid:a\\c1\n\n\0ACK\nid:b\nreceipt:r\n\n\0"
         )
+        assert sent(connection, lambda c: c.ack_raw([])) == b""
         with pytest.raises(LocalProtocolError, match="a message has no ack header"):
             ack(connection, "0", "")
 

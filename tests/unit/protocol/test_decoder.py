@@ -118,11 +118,8 @@ REFUSED: list[tuple[tuple[str, ...], bytes]] = [
 
 def each(table: list[tuple[Any, ...]]) -> list[Any]:
     """The rows of a table for each version that they name."""
-    return [
-        pytest.param(version, *row, id=f"{version} {row[0][:40]!r}")
-        for versions, *row in table
-        for version in versions
-    ]
+    rows = [(version, *row) for versions, *row in table for version in versions]
+    return [pytest.param(*row, id=f"{row[0]} {row[1][:40]!r}") for row in rows]
 
 
 @pytest.mark.parametrize(("version", "octets", "frame"), each(READ))
@@ -144,31 +141,29 @@ def test_a_refusal_names_the_command_or_the_line() -> None:
     assert message("1.2", b"SEND\na:b\nsecret\n\n\0").endswith("header line 2 of SEND has no colon")
 
 
-class TestBetweenFrames:
-    @pytest.mark.parametrize("eol", [b"\n", b"\r\n"])
-    def test_a_million_eols_are_few_events(self, eol: bytes) -> None:
-        decoder = FrameDecoder("1.2")
-        decoder.receive_data(b"MESSAGE\n\n\0" + eol * 1_000_000 + b"MESSAGE\n\n\0")
-        events = [*iter(decoder.next_event, NEED_DATA)]
-        assert len([event for event in events if event is not HEARTBEAT]) == 2
-        assert len(events) < 10
+@pytest.mark.parametrize("eol", [b"\n", b"\r\n"])
+def test_a_million_eols_are_few_events(eol: bytes) -> None:
+    decoder = FrameDecoder("1.2")
+    decoder.receive_data(b"MESSAGE\n\n\0" + eol * 1_000_000 + b"MESSAGE\n\n\0")
+    events = [*iter(decoder.next_event, NEED_DATA)]
+    assert len([event for event in events if event is not HEARTBEAT]) == 2
+    assert len(events) < 10
 
 
-class TestErrors:
-    @ALL
-    def test_come_after_what_was_complete_and_again(self, version: str) -> None:
-        decoder = FrameDecoder(version)
-        decoder.receive_data(b"SEND\n\na\0\nSEND\n\nb\0FOO\n")
-        assert decoder.next_event() == Frame("SEND", (), b"a")
-        assert decoder.next_event() is HEARTBEAT
-        assert decoder.next_event() == Frame("SEND", (), b"b")
-        errors = []
-        for _ in range(3):
-            with pytest.raises(FrameSyntaxError) as caught:
-                decoder.next_event()
-            errors.append(str(caught.value))
-            decoder.receive_data(b"SEND\n\n\0")
-        assert errors == errors[:1] * 3
+@ALL
+def test_errors_come_after_what_was_complete_and_again(version: str) -> None:
+    decoder = FrameDecoder(version)
+    decoder.receive_data(b"SEND\n\na\0\nSEND\n\nb\0FOO\n")
+    assert decoder.next_event() == Frame("SEND", (), b"a")
+    assert decoder.next_event() is HEARTBEAT
+    assert decoder.next_event() == Frame("SEND", (), b"b")
+    errors = []
+    for _ in range(3):
+        with pytest.raises(FrameSyntaxError) as caught:
+            decoder.next_event()
+        errors.append(str(caught.value))
+        decoder.receive_data(b"SEND\n\n\0")
+    assert errors == errors[:1] * 3
 
 
 @pytest.mark.parametrize("kind", [FrameDecoder, FrameScanner])

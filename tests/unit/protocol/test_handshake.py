@@ -193,15 +193,14 @@ class TestServerVersion:
             server_version(offered, ("1.2",), lenient=False)
 
 
-class TestHeartbeatHeader:
-    @pytest.mark.parametrize(
-        "value",
-        [*("", "2", ",", ",2", "-1,0", "1, 2", "1,2\n", "1,2,3", "+1,2", "1.5,2"), *("١,٢", "9" * 19 + ",0")],
-    )
-    def test_anything_else_is_the_peers_fault(self, value: str) -> None:
-        with pytest.raises(RemoteProtocolError, match="invalid heart-beat header"):
-            parse_heartbeat(value)
-        assert parse_heartbeat(None) == (0, 0)
+@pytest.mark.parametrize(
+    "value",
+    [*("", "2", ",", ",2", "-1,0", "1, 2", "1,2\n", "1,2,3", "+1,2", "1.5,2"), *("١,٢", "9" * 19 + ",0")],
+)
+def test_any_other_heart_beat_header_is_the_peers_fault(value: str) -> None:
+    with pytest.raises(RemoteProtocolError, match="invalid heart-beat header"):
+        parse_heartbeat(value)
+    assert parse_heartbeat(None) == (0, 0)
 
 
 class TestHeartbeatTimer:

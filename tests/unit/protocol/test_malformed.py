@@ -119,15 +119,14 @@ class TestTheEnd:
         assert time.process_time() - began < 60
 
 
-class TestOrder:
-    def test_one_of_a_foreign_subscription_is_told_apart(self) -> None:
-        scanner = FrameScanner("1.2", tolerant=True)
-        scanner.collect_from("mine")
-        scanner.receive_data(NUL.replace(b"id:s", b"subscription:other") + NUL)
-        frame = scanner.next_event()
-        assert isinstance(frame, Frame)
-        assert isinstance(scanner.next_event(), MalformedMessage)
-        assert (frame.command, frame.get("subscription"), frame.body) == ("MESSAGE", "other", b"bo\0y")
+def test_one_of_a_foreign_subscription_is_told_apart() -> None:
+    scanner = FrameScanner("1.2", tolerant=True)
+    scanner.collect_from("mine")
+    scanner.receive_data(NUL.replace(b"id:s", b"subscription:other") + NUL)
+    frame = scanner.next_event()
+    assert isinstance(frame, Frame)
+    assert isinstance(scanner.next_event(), MalformedMessage)
+    assert (frame.command, frame.get("subscription"), frame.body) == ("MESSAGE", "other", b"bo\0y")
 
 
 class TestWhatItIsCalled:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pytest
-from support.codec import splits
+from support.codec import message_of, owners, splits
 
 from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import (
@@ -14,7 +16,6 @@ from spark_stomp.protocol import (
     FrameDecoder,
     FrameScanner,
     MessageBlock,
-    encode_frame,
 )
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
@@ -147,40 +148,21 @@ class TestSettings:
 class TestSubscriptions:
     """Only messages of the subscriptions that were made are collected."""
 
-    @staticmethod
-    def frames(names: list[str | None]) -> list[Frame]:
-        """One MESSAGE frame for each name of a subscription."""
-        headers = [() if name is None else (("subscription", name),) for name in names]
-        rest = (("message-id", "m"), ("ack", "a"))
-        return [Frame("MESSAGE", first + rest, b"%d" % number) for number, first in enumerate(headers)]
+    NAMES: ClassVar = [b"a", b"b\\cc", b"d", None]
 
-    @classmethod
-    def taken(cls, names: list[str | None], *subscriptions: str, version: str = "1.2") -> list[bool]:
-        """Which of these frames come in blocks; the others must come like other frames, in order."""
-        scanner = FrameScanner(version)
-        for subscription in subscriptions:
-            scanner.collect_from(subscription)
-        frames = cls.frames(names)
-        octets = [encode_frame(frame, version) for frame in frames]
-        scanner.receive_data(b"".join(octets))
-        seen: list[bool] = []
-        while (event := scanner.next_event()) is not NEED_DATA:
-            if isinstance(event, MessageBlock):
-                seen += [True] * len(event.ends)
-            else:
-                assert event == frames[len(seen)]
-                seen.append(False)
-        return seen
-
-    def test_several_are_collected(self) -> None:
-        names = ["a", "b:c", "d", None] * 50
-        assert self.taken([*names], "a", "b:c") == [True, True, False, True] * 50
-
-    def test_before_the_first_all_are(self) -> None:
-        assert self.taken(["a", "b", None] * 20) == [True] * 60
-
-    def test_a_lenient_peer_may_not_know_them(self) -> None:
-        assert self.taken(["a", "b", None] * 20, "0", version="lenient") == [True] * 60
+    @pytest.mark.parametrize(
+        ("version", "subscriptions", "found"),
+        [
+            # A foreign one comes decoded, in its place.
+            ("1.2", ["a", "b:c"], [b"a", b"b\\cc", "d", None]),
+            ("1.2", [], NAMES),
+            # Such a peer may not know them.
+            ("lenient", ["0"], NAMES),
+        ],
+    )
+    def test_whose_are_collected(self, version: str, subscriptions: list[str], found: list[Any]) -> None:
+        octets = b"".join(map(message_of, self.NAMES))
+        assert owners(version, [octets * 50], *subscriptions) == found * 50
 
     def test_the_first_of_repeated_headers_counts(self) -> None:
         for first, second, ours in (("0", "1", True), ("1", "0", False)):
@@ -192,31 +174,31 @@ class TestSubscriptions:
                 assert isinstance(scanner.next_event(), MessageBlock) == ours
 
 
-class TestErrors:
-    PLAIN = b"".join(map(message, range(20)))
+PLAIN = b"".join(map(message, range(20)))
 
-    @pytest.mark.parametrize(
-        "odd",
-        [
-            *(
-                b"MESSAGE\nmessage-id%b\nack:a\nid:s\ncontent-length:4\n\nbody\0" % value
-                for value in (b":m\0", b":\\x", b":\\", b":\\\\\\", b":\xff", b":a\rb", b"")
-            ),
-            b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:4\n\nbodyx\0",
-            b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:-4\n\nbody\0",
-            b"WHAT\n",
-        ],
-    )
-    def test_come_after_what_was_complete_and_again(self, odd: bytes) -> None:
-        for pieces in ([self.PLAIN + odd + self.PLAIN], [self.PLAIN, *splits(odd)[1]]):
-            scanner = FrameScanner("1.2")
-            seen = 0
-            with pytest.raises(FrameSyntaxError) as caught:
-                for piece in pieces:
-                    scanner.receive_data(piece)
-                    while isinstance(event := scanner.next_event(), MessageBlock):
-                        seen += len(event.ends)
-            assert seen == 20
-            with pytest.raises(FrameSyntaxError) as again:
-                scanner.next_event()
-            assert str(again.value) == str(caught.value)
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *(
+            b"MESSAGE\nmessage-id%b\nack:a\nid:s\ncontent-length:4\n\nbody\0" % value
+            for value in (b":m\0", b":\\x", b":\\", b":\\\\\\", b":\xff", b":a\rb", b"")
+        ),
+        b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:4\n\nbodyx\0",
+        b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:-4\n\nbody\0",
+        b"WHAT\n",
+    ],
+)
+def test_errors_come_after_what_was_complete_and_again(odd: bytes) -> None:
+    for pieces in ([PLAIN + odd + PLAIN], [PLAIN, *splits(odd)[1]]):
+        scanner = FrameScanner("1.2")
+        seen = 0
+        with pytest.raises(FrameSyntaxError) as caught:
+            for piece in pieces:
+                scanner.receive_data(piece)
+                while isinstance(event := scanner.next_event(), MessageBlock):
+                    seen += len(event.ends)
+        assert seen == 20
+        with pytest.raises(FrameSyntaxError) as again:
+            scanner.next_event()
+        assert str(again.value) == str(caught.value)

@@ -63,12 +63,8 @@ def not_utf8(*values: bytes) -> pa.Array:
 
 
 def test_a_frame_as_it_stands_on_the_wire() -> None:
-    rows = {
-        "headers": [[("a:", "1\n"), ("b", "2")], None],
-        "body": [b"\0\xff", b""],
-        "destination": ["/queue/x", "/topic/y"],
-        "content_type": ["text/plain", None],
-    }
+    rows = {"headers": [[("a:", "1\n"), ("b", "2")], None], "body": [b"\0\xff", b""]}
+    rows |= {"destination": ["/queue/x", "/topic/y"], "content_type": ["text/plain", None]}
     (one,) = slices(rows, destination=None, headers=(("persistent", "true"),), queue_headers=(("kind", "q"),))
     assert bytes(one.data) == (
         b"SEND\ndestination:/queue/x\nkind:q\npersistent:true\ncontent-type:text/plain\na\\c:1\\n\nb:2\n"
@@ -113,11 +109,8 @@ class TestSlices:
 
 class TestHeaders:
     def test_a_column_wins_over_the_map_and_that_over_the_options(self) -> None:
-        rows = {
-            "body": [b""] * 3,
-            "headers": [[("a", "row"), ("content-type", "row")], [("content-type", "row")], []],
-            "content_type": ["column", None, None],
-        }
+        headers = [[("a", "row"), ("content-type", "row")], [("content-type", "row")], []]
+        rows = {"body": [b""] * 3, "headers": headers, "content_type": ["column", None, None]}
         options = (("a", "option"), ("b", "option"), ("content-type", "option"))
         found = [dict(frame.headers) for frame in frames(rows, headers=options)]
         assert [(one["a"], one["b"], one["content-type"]) for one in found] == [
@@ -132,11 +125,8 @@ class TestHeaders:
         assert (frame.get("a"), frame.get("b")) == ("1", None)
 
     def test_what_a_queue_needs_is_left_to_the_row_that_sets_it(self) -> None:
-        rows = {
-            "body": [b""] * 3,
-            "destination": ["/queue/a", "/queue/a", "/topic/a"],
-            "headers": [None, [("kind", "row")], None],
-        }
+        headers, names = [None, [("kind", "row")], None], ["/queue/a", "/queue/a", "/topic/a"]
+        rows = {"body": [b""] * 3, "destination": names, "headers": headers}
         found = frames(rows, destination=None, queue_headers=(("kind", "q"),))
         assert [frame.get("kind") for frame in found] == ["q", "row", None]
 
@@ -200,11 +190,10 @@ class TestIds:
             slices({"body": [b"", b""], "k": ["a", None]}, dedup_key=("k",), dedup_header="id")
 
 
-class TestTextMessages:
-    @pytest.mark.parametrize(("body", "error"), [(b"a\0", RowUnencodable), (b"\xff", RowNotText)])
-    def test_are_text(self, body: bytes, error: type[SinkRowError]) -> None:
-        with pytest.raises(error, match=r"row 1 .*its body"):
-            slices({"body": [b"a", body]}, text=True)
+@pytest.mark.parametrize(("body", "error"), [(b"a\0", RowUnencodable), (b"\xff", RowNotText)])
+def test_text_messages_are_text(body: bytes, error: type[SinkRowError]) -> None:
+    with pytest.raises(error, match=r"row 1 .*its body"):
+        slices({"body": [b"a", body]}, text=True)
 
 
 LIMITS = Limits(max_header_line=30, max_headers=9, max_body=50, max_frame=150)

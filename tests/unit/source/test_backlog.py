@@ -122,11 +122,8 @@ def test_what_was_told_stays_if_its_connection_breaks(query: Query) -> None:
 
 
 LIMITS = (
-    BatchLimits(),
-    BatchLimits(max_messages=3),
-    BatchLimits(max_bytes=1 << 10),
-    BatchLimits(max_bytes=1),
-    BatchLimits(halves=True),
+    *(BatchLimits(), BatchLimits(max_messages=3), BatchLimits(max_bytes=1 << 10)),
+    *(BatchLimits(max_bytes=1), BatchLimits(halves=True)),
 )
 
 

@@ -54,13 +54,12 @@ def decided(mode: Mode, case: Case, limits: BatchLimits | None = None) -> Decisi
     return decide(mode, limits or BatchLimits(), case.situation())
 
 
-class TestStreaming:
-    @pytest.mark.rule("5.2")
-    def test_a_minimum_holds_back_until_the_delay(self) -> None:
-        limits = BatchLimits(min_messages=5, max_delay=3)
-        assert decided(Mode.STREAMING, Case(new=4, pending=2.9), limits) is Decision.NOTHING_NEW
-        assert decided(Mode.STREAMING, Case(new=4, pending=3.1), limits) is Decision.CUT
-        assert decided(Mode.STREAMING, Case(new=4, pending=0, full=True), limits) is Decision.CUT
+@pytest.mark.rule("5.2")
+def test_a_minimum_holds_back_until_the_delay() -> None:
+    limits = BatchLimits(min_messages=5, max_delay=3)
+    assert decided(Mode.STREAMING, Case(new=4, pending=2.9), limits) is Decision.NOTHING_NEW
+    assert decided(Mode.STREAMING, Case(new=4, pending=3.1), limits) is Decision.CUT
+    assert decided(Mode.STREAMING, Case(new=4, pending=0, full=True), limits) is Decision.CUT
 
 
 @pytest.mark.rule("R.5")
@@ -204,11 +203,10 @@ class TestOnce:
         assert decided(Mode.ONCE, Case(new=3, silence=QUIET_PERIOD), limits) is Decision.CUT
 
 
-class TestDrain:
-    @pytest.mark.rule("5.6")
-    def test_ends_at_max_drain_time_even_with_messages(self) -> None:
-        assert decided(Mode.DRAIN, Case(new=50, drain_left=0)) is Decision.NOTHING_NEW
-        assert decided(Mode.DRAIN, Case(new=50, silence=QUIET_PERIOD, drain_left=0.1)) is Decision.CUT
+@pytest.mark.rule("5.6")
+def test_a_drain_ends_at_max_drain_time_even_with_messages() -> None:
+    assert decided(Mode.DRAIN, Case(new=50, drain_left=0)) is Decision.NOTHING_NEW
+    assert decided(Mode.DRAIN, Case(new=50, silence=QUIET_PERIOD, drain_left=0.1)) is Decision.CUT
 
 
 @pytest.mark.rule("5.5")

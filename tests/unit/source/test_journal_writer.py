@@ -279,21 +279,22 @@ class TestRoom:
     def small_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 500)
 
-    @pytest.fixture
-    def query(self, make: Make, small_groups: None) -> Query:
+    def filled(self, make: Make) -> Query:
         query = make(max_bytes=self.SMALL)
         query.fill()
         return query
 
     @pytest.mark.rule("J.12")
-    def test_at_the_bound_frames_wait_un_acked_and_un_offered(self, query: Query) -> None:
+    def test_at_the_bound_frames_wait_un_acked_and_un_offered(self, make: Make) -> None:
+        query = self.filled(make)
         assert query.journal.size <= self.SMALL
         assert (query.writer.unwritten, query.writer.full) == (1, True)
         assert not query.writer.step()
         assert query.acks() == []
 
     @pytest.mark.rule("J.11")
-    def test_a_commit_whose_acks_are_confirmed_makes_room(self, query: Query) -> None:
+    def test_a_commit_whose_acks_are_confirmed_makes_room(self, make: Make) -> None:
+        query = self.filled(make)
         query.writer.commit(query.journal.end)
         assert not query.writer.step()
         query.confirmed_acks()
@@ -301,7 +302,8 @@ class TestRoom:
         assert (query.writer.unwritten, query.writer.full) == (0, False)
 
     @pytest.mark.rule("J.11")
-    def test_so_does_a_connection_that_ended_before_its_receipts(self, make: Make, query: Query) -> None:
+    def test_so_does_a_connection_that_ended_before_its_receipts(self, make: Make) -> None:
+        query = self.filled(make)
         end = query.journal.end
         query.writer.commit(end)
         query.acks()

@@ -40,6 +40,7 @@ class TestSharesOf:
     @pytest.mark.rule("5.4")
     def test_a_message_larger_than_the_limit_is_taken_alone(self) -> None:
         assert shares_of([seen("a", 0, 0), seen("b", 5, 9)], BatchLimits(max_bytes=3)) == {"a": 0, "b": 1}
+        assert shares_of([seen("a", 0, 0)], BatchLimits(max_bytes=3)) == {"a": 0}
 
     @pytest.mark.rule("5.4", "6.1")
     @given(

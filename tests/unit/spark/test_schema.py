@@ -50,30 +50,29 @@ class TestSource:
         assert projection(struct).columns[-1] == "stream_offset"
 
 
-class TestArrowSchema:
-    @pytest.mark.parametrize(
-        "schema",
-        [
-            pytest.param(source_struct(), id="default"),
-            pytest.param(
-                struct(
-                    *(StructField("sequence", LongType(), False), StructField("receiver", TEXT)),
-                    *(StructField("header_history", ArrayType(PAIR)), StructField("body", TEXT)),
-                ),
-                id="on demand, text",
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param(source_struct(), id="default"),
+        pytest.param(
+            struct(
+                *(StructField("sequence", LongType(), False), StructField("receiver", TEXT)),
+                *(StructField("header_history", ArrayType(PAIR)), StructField("body", TEXT)),
             ),
-            pytest.param(
-                struct(
-                    StructField("headers", MapType(TEXT, TEXT, False)),
-                    StructField("header_history", ArrayType(STRICT_PAIR, False), False),
-                    StructField("redelivered", BooleanType(), True, {"comment": "metadata does not matter"}),
-                ),
-                id="nothing null inside",
+            id="on demand, text",
+        ),
+        pytest.param(
+            struct(
+                StructField("headers", MapType(TEXT, TEXT, False)),
+                StructField("header_history", ArrayType(STRICT_PAIR, False), False),
+                StructField("redelivered", BooleanType(), True, {"comment": "metadata does not matter"}),
             ),
-        ],
-    )
-    def test_is_exactly_sparks(self, schema: StructType) -> None:
-        assert projection(schema).arrow_schema.equals(to_arrow_schema(schema, timezone="UTC"))
+            id="nothing null inside",
+        ),
+    ],
+)
+def test_the_arrow_schema_is_exactly_sparks(schema: StructType) -> None:
+    assert projection(schema).arrow_schema.equals(to_arrow_schema(schema, timezone="UTC"))
 
 
 class TestProjection:

@@ -16,12 +16,8 @@ from spark_stomp.status.source import JournalPart, QueryPart
 CONF = Path(__file__).parents[3] / "conf"
 ALERTS = CONF / "prometheus" / "alerts.yml"
 BOARD = CONF / "grafana" / "spark_stomp.json"
-METRICS = {
-    part.metric_of(one)
-    for part in (QueryPart, TotalsPart, ReceiverPart, JournalPart, SinkPart)
-    for one in part.figures()
-    if one.kind
-}
+PARTS = (QueryPart, TotalsPart, ReceiverPart, JournalPart, SinkPart)
+METRICS = {part.metric_of(one) for part in PARTS for one in part.figures() if one.kind}
 
 
 @pytest.mark.parametrize("file", [ALERTS, BOARD], ids=lambda file: file.name)

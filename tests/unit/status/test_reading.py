@@ -25,12 +25,11 @@ def parsed(text: str) -> list[tuple[str, dict[str, str], float]]:
     return series
 
 
-class TestKeys:
-    def test_each_has_a_meaning_and_its_own_metric(self) -> None:
-        parts = (QueryPart, TotalsPart, ReceiverPart, JournalPart, SinkPart)
-        named = [(part.metric_of(one), one) for part in parts for one in part.figures() if one.kind]
-        assert len(named) == len(dict(named)) >= 50
-        assert all(one.meaning.endswith(".") for part in parts for one in part.figures())
+def test_each_key_has_a_meaning_and_its_own_metric() -> None:
+    parts = (QueryPart, TotalsPart, ReceiverPart, JournalPart, SinkPart)
+    named = [(part.metric_of(one), one) for part in parts for one in part.figures() if one.kind]
+    assert len(named) == len(dict(named)) >= 50
+    assert all(one.meaning.endswith(".") for part in parts for one in part.figures())
 
 
 class TestPrometheus:
