@@ -153,8 +153,12 @@ def _without(function: ast.AST, name: str) -> None:
 
 def _puts(function: ast.AST, value_for_name: str) -> None:
     value, _, name = value_for_name.rpartition(" for ")
-    reads = partial(lambda node: isinstance(getattr(node, "ctx", None), ast.Load) and _is(node, name))
-    _replace(function, lambda node: ast.parse(value, mode="eval").body if reads(node) else node)
+
+    def new(node: Any) -> Any:
+        is_read = isinstance(getattr(node, "ctx", None), ast.Load)
+        return ast.parse(value, mode="eval").body if is_read and _is(node, name) else node
+
+    _replace(function, new)
 
 
 def _returns(function: Any, value: str) -> None:
