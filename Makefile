@@ -68,7 +68,8 @@ docs: $(STAMPS)/docs $(STAMPS)/package
 
 coverage: export COVERAGE_FILE := $(abspath .coverage)
 coverage: $(STAMPS)/dev $(STAMPS)/package
-	cd tests && $(BIN)/coverage run --rcfile=../pyproject.toml -m pytest -m "not soak and not spark" $(ARGS)
+	cd tests && $(BIN)/coverage run --rcfile=../pyproject.toml -m pytest -m "not soak and not spark" -n 3 \
+		--no-loadscope-reorder $(ARGS)
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 # Each release of Spark is fetched at the first time (some 400 MB each). `ARGS="4.0-3.10"` takes one environment.

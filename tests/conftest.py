@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,10 @@ __all__ = [
     "rabbitmq",
     "spark",
 ]
+
+# What a shell starts in the background ignores Ctrl-C; processes that tests start and end with it must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PROPERTY = Path(__file__).with_name("property")
 
