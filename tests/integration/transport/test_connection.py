@@ -191,6 +191,12 @@ def test_what_came_before_the_end_is_delivered_before_the_error() -> None:
             connection.disconnect(0)
 
 
+def test_an_error_in_place_of_the_receipt_of_disconnect_is_raised() -> None:
+    serve = says(CONNECTED, b"ERROR\nmessage:no\n\n\0")
+    with served(serve) as connection, pytest.raises(BrokerError, match="no"):
+        connection.disconnect()
+
+
 def test_a_connection_that_is_reset_is_said_in_words() -> None:
     def reset(connection: socket.socket) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

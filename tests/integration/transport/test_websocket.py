@@ -136,7 +136,16 @@ def quotes(connection: socket.socket) -> None:
     connection.recv(4096)
 
 
-@pytest.mark.parametrize("serve", [refuses, quotes, says(), lambda connection: connection.close()])
+def hangs_up(connection: socket.socket) -> None:
+    connection.recv(4096)
+
+
+def resets(connection: socket.socket) -> None:
+    # What was asked stays unread.
+    connection.recv(1)
+
+
+@pytest.mark.parametrize("serve", [refuses, quotes, says(), hangs_up, resets])
 def test_a_token_in_the_address_is_sent_and_not_shown(serve: Callable[[socket.socket], None]) -> None:
     with tcp_server(serve) as port, pytest.raises(StompError, match=r"127\.0\.0\.1") as refused:
         connected(f"ws://127.0.0.1:{port}/ws{QUERY}", connectTimeout="500ms")
