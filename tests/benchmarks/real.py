@@ -45,9 +45,9 @@ GOALS = [
     Goal("with a journal", "default", at_least=0.9),
     Goal("ackAfter=journal", "default", at_least=1.0),
 ]
-# Cases with goals have so many rounds. Others have one, with a fifth of the messages.
+# Cases with goals have so many rounds. Others have one, with a third of the messages.
 ROUNDS = 3
-OTHERS = 5
+OTHERS = 3
 MOST_OCTETS = 1_000_000_000
 # So many messages pay for starting workers and for what Java compiles.
 WARM_UP = 200_000
@@ -217,7 +217,7 @@ def loads(arguments: argparse.Namespace) -> list[Load]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.real")
-    parser.add_argument("--messages", type=int, default=400_000, help="of 235 B")
+    parser.add_argument("--messages", type=int, default=240_000, help="of 235 B")
     parser.add_argument("--brokers", default=",".join(NAMES))
     parser.add_argument("--cases", default="", help=f"of {'; '.join(CASES)}; all by default")
     parser.add_argument("--candidates", default=",".join(CANDIDATES))
