@@ -192,8 +192,8 @@ def test_what_came_before_the_end_is_delivered_before_the_error() -> None:
 
 
 def test_an_error_in_place_of_the_receipt_of_disconnect_is_raised() -> None:
-    serve = says(CONNECTED, b"ERROR\nmessage:no\n\n\0")
-    with served(serve) as connection, pytest.raises(BrokerError, match="no"):
+    serve = says(CONNECTED, b"ERROR\nmessage:too late\n\n\0")
+    with served(serve) as connection, pytest.raises(BrokerError, match="too late"):
         connection.disconnect()
 
 
