@@ -40,6 +40,7 @@ what is allowed, and what the broker said, if anything. No text contains a secre
     └── DeliveryError
         ├── ReceiptTimeout          STOMP_RECEIPT_TIMEOUT
         ├── AcksRefused             STOMP_ACKS_REFUSED           an ERROR answers ACKs again and again
+        ├── MessageUndeliverable    STOMP_MESSAGE_UNDELIVERABLE  an ERROR comes in place of a message
         ├── OffsetError             STOMP_OFFSET_INVALID
         ├── RangeUnavailable        STOMP_RANGE_UNAVAILABLE
         ├── CheckpointMismatch      STOMP_CHECKPOINT_MISMATCH
@@ -207,9 +208,14 @@ class ConnectionLost(TransportError):
 
 
 class BrokerError(StompError):
-    """The broker sent an ERROR frame. The text quotes it."""
+    """The broker sent an ERROR frame. The text quotes it.
+
+    ``passing``: it says nothing about a request or a message, but that the broker stops, is away or has
+    failed.
+    """
 
     code = "STOMP_BROKER_ERROR"
+    passing = False
 
 
 class LoginRefused(BrokerError):
@@ -288,6 +294,15 @@ class AcksRefused(DeliveryError):
     """The broker answers each ACK of a message with an ERROR. It still has the message."""
 
     code = "STOMP_ACKS_REFUSED"
+
+
+class MessageUndeliverable(DeliveryError):
+    """The broker ends each connection to which it has to deliver the message at the head of a queue.
+
+    That message was not ACKed, and those behind it wait. Everything before it is committed and ACKed.
+    """
+
+    code = "STOMP_MESSAGE_UNDELIVERABLE"
 
 
 class OffsetError(DeliveryError):

@@ -71,5 +71,6 @@ ACTIVEMQ = Dialect(
         # "Broker: b - Client: c already connected from tcp://..."
         client_id_in_use=r"(?i:client.*\balready (been )?(connected|in use|set))",
     ),
+    head_of_queue="Browse it in the web console, and remove it or move it to another queue there",
     listener="ActiveMQ: a stomp transport connector",
 )

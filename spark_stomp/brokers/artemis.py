@@ -21,10 +21,14 @@ _LEFT_OUT = HeaderNames(
 
 
 def _remedy(text: str, what: str, hide: Hide) -> str:
-    # If it cannot route a message it does not say why (seen with 2.56 in November 2026).
-    if re.search(r"AMQ339011\b", text) is None:
-        return ""
-    return ". Artemis says so if the address is full, and its address-full-policy is FAIL: make room there"
+    # Neither says why (seen with 2.56 in November 2026).
+    if re.search(r"AMQ339011\b", text) is not None:
+        return (
+            ". Artemis says so if the address is full, and its address-full-policy is FAIL: make room there"
+        )
+    if re.search(r"\bdisconnected by server\s*$", text) is not None:
+        return ". Artemis says so if it cannot turn a message into STOMP, or somebody has closed the consumer"
+    return ""
 
 
 ARTEMIS = Dialect(
@@ -67,6 +71,11 @@ ARTEMIS = Dialect(
         left_out=_LEFT_OUT,
         values=(PRIORITY, EXPIRES),
     ),
-    errors=ErrorTexts(client_id_in_use=r"(?i:client.?id.*\bin use)", remedy=_remedy),
+    errors=ErrorTexts(
+        client_id_in_use=r"(?i:client.?id.*\bin use)",
+        unasked=r"consumer with ID\b.*\bdisconnected by server",
+        remedy=_remedy,
+    ),
+    head_of_queue="Browse it with AMQP or in the console, and remove it or move it to another address there",
     listener="Artemis: an acceptor",
 )

@@ -52,8 +52,8 @@ class ErrorTexts:
         no_broker: what a relay says if its broker is away, or has closed the connection.
         client_id_in_use: the answer to a CONNECT whose ``client-id`` another connection has.
         failed: how the text begins if the broker's own code failed, and it refuses nothing.
-        unasked: how the text begins if it ends a subscription that it has confirmed before, which answers no
-            request.
+        unasked: how the text begins if it ends a subscription that it has confirmed before, perhaps because
+            of a message that it cannot deliver. That answers no request.
         remedy: what to do, as the end of a sentence; empty if the text is not known. ``what`` names the
             request that was refused, and is empty only if it may be a SEND. ``hide`` removes secrets from
             what is quoted.
@@ -117,6 +117,7 @@ class Dialect:
             those of a SUBSCRIBE that followed a refused one, and the oldest message of each subscription of a
             lost connection.
         errors: how the broker words its ERRORs.
+        head_of_queue: how to see and remove the first message of a queue without STOMP.
         listener: what has to be on for STOMP at a port; empty if that needs no word.
         unknown: a log line if the broker is none that is known here; None if it is.
     """
@@ -151,6 +152,9 @@ class Dialect:
     unsubscribe_returns: bool = False
     orphans_subscriptions: bool = False
     errors: ErrorTexts = ErrorTexts()
+    head_of_queue: str = (
+        "Look at it with another protocol or the broker's own tools, and remove or move it there"
+    )
     listener: str = ""
     unknown: str | None = None
 
@@ -206,12 +210,18 @@ class Dialect:
         """
         if self.window_header is None:
             return None
-        wanted = math.ceil(prefetch * (frame_bytes or _ASSUMED_FRAME_BYTES))
+        # Of messages smaller than the mean, one more would fit.
+        wanted = 1 if prefetch == 1 else math.ceil(prefetch * (frame_bytes or _ASSUMED_FRAME_BYTES))
         return min(wanted, _MAX_WINDOW, wanted if max_bytes is None else max_bytes)
 
     def send_headers(self, destination: str) -> HeaderPairs:
         """Headers that SEND needs so that the broker treats ``destination`` as a queue."""
         return self.queue_headers if self.naming.is_short_queue_name(destination) else ()
+
+    @property
+    def limits_unacked(self) -> bool:
+        """Whether SUBSCRIBE can limit the un-acked messages."""
+        return self.prefetch_header is not None or self.window_header is not None
 
     @property
     def queue_headers(self) -> HeaderPairs:

@@ -146,6 +146,10 @@ _DIFFERS = re.compile(
 # What RabbitMQ says, with the name of the queue, and what to do.
 _SENTENCES = (
     (
+        re.compile(r"^(AMQP channel died)\b"),
+        "RabbitMQ says this if it cannot turn a message of another protocol into STOMP",
+    ),
+    (
         re.compile(r"RESOURCE_LOCKED .* locked queue '(.*)' in vhost", re.S),
         "Another connection has declared {queue} as exclusive, and nobody else can use it, or "
         "subscribeHeaders ask for an exclusive queue, as durable = false and persistent = false do unless "
@@ -267,9 +271,11 @@ RABBITMQ = Dialect(
         # boots. Of a refusal it names the reason (seen with 3.10 in November 2026).
         failed=r"Processing error\b|.*(?:NOT_FOUND - home node .* is down or inaccessible"
         r"|PRECONDITION_FAILED - stream queue .* does not have a running replica on the local node)",
-        unasked=r"Server cancelled subscription\b",
+        unasked=r"Server cancelled subscription\b|AMQP channel died\b",
         remedy=remedy,
         named_queue=queue_that_differs,
     ),
+    head_of_queue="See it with AMQP or in the management (Get messages: Nack message requeue true), and "
+    "remove it there (Automatic ack)",
     listener="RabbitMQ: plugin rabbitmq_stomp, or rabbitmq_web_stomp for WebSocket",
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from spark_stomp.devbroker.core import Broker, Member, Refused
-from spark_stomp.devbroker.queues import Subscription
+from spark_stomp.devbroker.queues import Message, Subscription
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import (
@@ -44,6 +44,8 @@ class Faults:
         withhold_receipts: commands ("SEND", "ACK", ...) that are obeyed without a receipt.
         answer_nothing: read everything, but obey nothing and send nothing, not even heart-beats.
         drop_after_frames: close a connection without an ERROR after this many frames, CONNECT not counted.
+        undeliverable: bodies of messages that are not delivered. An ERROR ends the connection at each
+            attempt, and the message stays where it is.
         client_ids_in_use: CONNECT with one of these is answered by an ERROR, as if the broker had not noticed
             yet that an earlier connection with this ``client-id`` is gone.
     """
@@ -52,6 +54,7 @@ class Faults:
     withhold_receipts: Container[str] = ()
     answer_nothing: bool = False
     drop_after_frames: int | None = None
+    undeliverable: Container[bytes] = ()
     client_ids_in_use: Container[str] = ()
 
 
@@ -89,6 +92,15 @@ class Peer:
         """Queue one encoded MESSAGE frame. The broker calls this."""
         self.connection.message_raw(data)
         self.room -= len(data)
+
+    def can_take(self, message: Message) -> bool:
+        """Whether a message can be delivered; otherwise the session ends with an ERROR."""
+        if message.body not in self.faults.undeliverable:
+            return True
+        text = "a message cannot be delivered"
+        self.connection.error(text, detail=text)
+        self._leave()
+        return False
 
     def has_room(self) -> None:
         """Deliver again: the client has room for more messages."""

@@ -133,6 +133,9 @@ class Outlet(Protocol):
     room: int
     """How many more bytes the client takes; negative if the last message was larger than the room for it."""
 
+    def can_take(self, message: Message) -> bool:
+        """Whether a message can be delivered. If not, the client and its subscriptions have left."""
+
     def deliver(self, data: bytes) -> None:
         """Take one encoded MESSAGE frame."""
 
@@ -207,6 +210,9 @@ class Queue:
                 self.expired += 1
                 continue
             if len(consumer.unacked) < consumer.window and consumer.outlet.room > 0:
+                if not consumer.outlet.can_take(ready[0]):
+                    refused = 0
+                    continue
                 consumer.take(ready.popleft())
                 refused = 0
             else:

@@ -61,6 +61,7 @@ class AckQueue:
     Attributes:
         unacked_bytes: how many bytes the deliveries have whose ACK is not confirmed. The size of a
             redelivered message is a guess.
+        receipted: how many handles have a receipt.
         owed: how many new messages may be ACKed, and their ACK is not confirmed.
         closed: whether the connection has ended. Then all handles are void, and nobody takes them.
     """
@@ -76,14 +77,14 @@ class AckQueue:
         self._groups: deque[_Group] = deque()
         self._delivered = self._new_delivered = self._new_confirmed = 0
         self._acked_before = 0  # handles of all groups before the first one in _groups
-        self._receipted_handles = 0
+        self.receipted = 0
         self.unacked_bytes = self.owed = 0
         self.closed = False
 
     @property
     def unacked(self) -> int:
         """How many deliveries on this connection have no ACK confirmed by a receipt."""
-        return self._delivered - self._receipted_handles
+        return self._delivered - self.receipted
 
     @property
     def oldest_unacked(self) -> int | None:
@@ -195,7 +196,7 @@ class AckQueue:
         if group is None:
             return None
         group.confirmed = True
-        self._receipted_handles += len(group.acks.handles)
+        self.receipted += len(group.acks.handles)
         for handle in group.acks.handles if self._again_since else ():
             self.unacked_bytes -= self._again_since.pop(handle, (0, 0))[1]
         for block, start, stop in group.acks.ranges:

@@ -238,6 +238,12 @@ class Deliveries:
             return queue is not None and queue.pending
 
     @property
+    def confirmed(self) -> int:
+        """How many ACKs are confirmed that were sent on the present connection."""
+        queue = self._queue
+        return 0 if queue is None else queue.receipted
+
+    @property
     def receipts_awaited(self) -> int:
         """How many groups of ACKs were sent and have no receipt yet."""
         queue = self._queue

@@ -17,15 +17,6 @@ Invariants:
 - An ACK goes out only if ``Deliveries`` says that the message is committed.
 - At most four groups of ACKs have no receipt yet, and messages are read while receipts are awaited.
 - The thread never ends silently: its error is in the status, and the query fails.
-
-Tried and left (November 2026):
-
-- ACKs in groups of 10,000: RabbitMQ stopped sending while it read them. It delivered 17,000 messages a
-  second, and 23,700 with groups of 1,000 (to a bare socket: 22,800).
-- Learning the page limit of ActiveMQ from what came after ACKs: with pages of 200 it stopped at 600, 1,000
-  and 3,400 messages. Two seconds of silence say the same.
-- Reconnecting as long as messages come: a broker that ended the connection at each ACK was tried without
-  end. Now the second connection in a row on which no ACK was confirmed counts as a failed attempt.
 """
 
 from __future__ import annotations
@@ -38,10 +29,11 @@ from functools import partial
 
 from spark_stomp.brokers import Dialect, Subscription, dialect_for
 from spark_stomp.errors import (
-    ClientIdInUse,
+    BrokerError,
     ConnectFailed,
     DeliveryError,
     MalformedMessageError,
+    MessageUndeliverable,
     StompError,
 )
 from spark_stomp.logs import about, get_log, in_context
@@ -56,21 +48,23 @@ from spark_stomp.protocol import (
     ack_modes,
     foreign_message,
 )
+from spark_stomp.quoting import listed
+from spark_stomp.receiver.aside import Aside
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.queue_check import QueueCheck
 from spark_stomp.receiver.status import ConnectionStatus, ReceiverStatus
 from spark_stomp.receiver.subscription import (
     ReceiverSettings,
-    acks_refused,
+    Window,
     choose_subscription,
-    may_stop_early,
     no_handle,
+    no_progress,
     redelivery_warnings,
     risks,
 )
+from spark_stomp.receiver.turns import Ended, Turns
 from spark_stomp.transport import Connection, open_connection
-from spark_stomp.transport.broker_errors import says_stop
 from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
@@ -82,13 +76,8 @@ _POLL = 1.0
 # with groups of 10,000 (November 2026).
 _ACK_GROUP = 1_000
 _ACK_GROUPS = 4
-# How many times in a row an ERROR may answer ACKs. Each time costs every un-acked message one delivery, and
-# Artemis drops a message after ten. A judgement, not measured.
-_MOST_REFUSED_ACKS = 3
-# A broker that may stop before the prefetch is reached counts as stopped after this many seconds of silence
-# with un-acked messages. A queue without further messages looks the same. A judgement, tested in November
-# 2026 on ActiveMQ with pages of 200, 230 and 370 messages: a batch began within 3 s.
-_STOPPED_AFTER = 2.0
+# Seconds for the end of a careful turn. A judgement: nothing is un-acked by then.
+_END_OF_TURN = 5.0
 # Seconds for which stop() waits beyond its timeout, because the thread may be in a call. A judgement.
 _JOIN_MARGIN = 0.5
 
@@ -117,10 +106,8 @@ class Receiver:
         self._dialect: Dialect = dialect_for(None)
         self._subscriptions: dict[str, str] = {}  # the destinations by the ids of their subscriptions
         self._notify = on_news
-        self._prefetch = self._options.prefetch
+        self._window = Window(self._options.prefetch)
         self._busy = 1  # how many destinations may have messages at a time, as far as memory is concerned
-        self._window_bytes: int | None = None
-        self._may_stop_early = False
         self._warned: set[str] = set()
         self._connections = ConnectionStatus(since=time.time())
         self._let_in: float | None = None
@@ -129,9 +116,9 @@ class Receiver:
         self._stopping = threading.Event()
         self._reader = BoundedReader(settings, deliveries, self._notify, self._stopping)
         self.failure: StompError | None = None
-        self.refused: MalformedMessageError | None = None
-        self._refused_acks = 0
-        self._acks_confirmed = False
+        self.refused: MalformedMessageError | MessageUndeliverable | None = None
+        self._turns = Turns(settings.destinations)
+        self._aside = Aside(self._turns.now, careful=False)
         self._queues: QueueCheck | None = None
         self._stop_deadline: float | None = None
         self._thread = threading.Thread(
@@ -153,7 +140,7 @@ class Receiver:
             received=inbox.received,
             acked=deliveries.acked,
             committed=inbox.ackable,
-            last_active=self._reader.active_at(self._last_active),
+            last_active=time.monotonic() if self._is_partial else self._reader.active_at(self._last_active),
             window_full=self._is_full(),
             failure=self.failure,
             acks_pending=deliveries.acks_pending,
@@ -162,26 +149,25 @@ class Receiver:
             unacked=deliveries.unacked,
             connection=connection,
             counts=deliveries.counts,
-            window=self._prefetch,
-            window_bytes=self._window_bytes or self._settings.max_buffered_bytes,
+            window=self._window.prefetch,
+            window_bytes=self._window.bytes or self._settings.max_buffered_bytes,
             destinations=self._settings.destinations,
             # Read last: if it is not None, all values above are from the connection that brought the
             # malformed message.
             refused=self.refused,
         )
 
+    @property
+    def _is_partial(self) -> bool:
+        """Whether silence does not mean that there is nothing more."""
+        aside = self._aside
+        return aside.count > 0 or aside.turn.destinations != self._settings.destinations
+
     def _is_full(self) -> bool:
         """Whether the broker sends no more until something is ACKed, as far as the receiver can know."""
-        deliveries = self._deliveries
         # With a journal a pause ends when the journal takes more. If that needs a commit, the writer says so.
         paused = self._reader.paused_since is not None and self._options.journal is None
-        if paused or deliveries.unacked >= self._prefetch:
-            return True
-        if self._may_stop_early and deliveries.unacked and self._quiet() >= _STOPPED_AFTER:
-            # Not full if ACKs are on their way: they make room.
-            return not deliveries.acks_pending
-        window = self._window_bytes
-        return window is not None and deliveries.unacked_bytes >= window
+        return paused or self._window.is_full(self._deliveries, self._quiet())
 
     def wake(self) -> None:
         """Wake the receiver's thread: ACKs may be due."""
@@ -209,6 +195,9 @@ class Receiver:
                     self._use_one_connection()
                 except StompError as error:
                     self._wait_to_reconnect(error, retry)
+        except MessageUndeliverable as error:
+            self.refused = error
+            log.error("ended: %s", error)
         except StompError as error:
             self.failure = error
             log.error("ended: %s", error)
@@ -220,7 +209,8 @@ class Receiver:
             self._notify()
 
     def _use_one_connection(self) -> None:
-        """Open a connection, subscribe, and receive until the connection ends or the receiver is stopped."""
+        """Open a connection, subscribe, and receive until its turn or the receiver ends, or raise why not."""
+        self._aside = Aside(self._turns.now, careful=self._turns.is_careful)
         try:
             with open_connection(self._options.connection, scan=True) as connection:
                 self._connection = connection
@@ -233,63 +223,88 @@ class Receiver:
                 # It was paused, and a broker may close a connection that is not read.
                 self._busy = len(self._settings.destinations)
             self._connection = None
+        if self._aside.is_over:
+            self._turns.over()
+            self._connections = self._connections.left(time.time())
+            self._disconnected()
 
     # --- a lost connection
 
     def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
         """Wait for the next attempt; re-raise ``error`` if none is left."""
-        settings, now = self._settings, self._reader.clock()
-        was_connected = self._connections.connected
+        now, was_connected = self._reader.clock(), self._connections.connected
+        end = self._how_it_ended(error)
         if was_connected:
-            # If no ACK was confirmed, the broker redelivers every message that came: the connection was
-            # useless.
-            unconfirmed = self._deliveries.receipts_awaited and not self._acks_confirmed
-            in_vain = bool(unconfirmed) or isinstance(error, ConnectFailed)
+            in_vain = (end.acks_sent and not end.achieved) or isinstance(error, ConnectFailed)
             begun = self._reader.clock(self._subscribed_since)
-            retry.ended(begun, now - self._quiet(), now, in_vain=in_vain)
-        self._reader.resume()
-        self.refused = None  # the broker redelivers it, behind the messages that are not ACKed
+            retry.ended(begun, now, achieved=end.achieved > 0, in_vain=in_vain)
+        turn = self._turns.ended(end) if self._subscriptions else self._aside.turn
+        handles = self._deliveries.unconfirmed_acks
         self._connections = self._connections.failed(error, time.time())
-        redelivers, durable = self._dialect.redelivers, settings.durable
-        lost = [name for name, one in self._subscriptions.items() if not redelivers(one, durable=durable)]
-        self._deliveries.disconnected(redelivers=len(lost) < len(self._subscriptions), but=lost)
-        self._notify()
-        let_in = self._let_in is not None
-        if not may_recover(error, let_in=let_in) or not self._may_try_again(error, now):
+        self._disconnected()
+        let_in = None if self._let_in is None else now - self._let_in
+        may_try = self._connections.may_try_again(error, let_in, self._options.connection.connect_timeout)
+        if not may_recover(error, let_in=let_in is not None) or not may_try:
             raise error
+        if turn.has_failed:
+            raise no_progress(self._dialect, turn, handles, error)
         if self._stop_deadline is not None:
             log.info("the connection did not end in order: %s", error)
             return
-        delay = retry.next_delay(error, now)
-        if delay is None:
-            raise retry.out_of_time(error, settings.what, now) from None
+        if (delay := retry.next_delay(error, now)) is None:
+            raise retry.out_of_time(error, self._settings.what, now) from None
+        delay = max(delay, turn.pause)
         what = "connection lost" if was_connected else "no connection"
         level = logging.WARNING if self._connections.newly_failed or is_login_error(error) else logging.DEBUG
-        log.log(level, "%s: %s; %s", what, error, next_attempt(error, delay))
+        log.log(level, "%s: %s; %s%s", what, error, next_attempt(error, delay), turn)
         self._stopping.wait(delay)
 
-    def _may_try_again(self, error: StompError, now: float) -> bool:
-        """Whether another attempt makes sense.
+    def _how_it_ended(self, error: StompError) -> Ended:
+        held = self._deliveries
+        return Ended(
+            unacked=held.unacked + self._aside.count,
+            given=held.unacked,
+            achieved=self._achieved,
+            by_error=type(error) is BrokerError and not error.passing,
+            acks_sent=held.receipts_awaited > 0,
+            narrows=self._narrows,
+        )
 
-        Before any login or ClientIdInUse, an error most likely means a wrong setting: do not try again. From
-        the first login to the first subscription, try for ``connectTimeout``. After that, and after
-        ClientIdInUse, only ``reconnectTimeout`` limits the attempts.
-        """
-        # Without a login, only ClientIdInUse leads to a second attempt.
-        was_in_use = self._let_in is None and self._connections.attempts > 1
-        if self._connections.connections or isinstance(error, ClientIdInUse) or was_in_use:
-            return True
-        return self._let_in is not None and now - self._let_in < self._options.connection.connect_timeout
+    @property
+    def _achieved(self) -> int:
+        """How many messages of this connection need nothing more."""
+        return self._deliveries.confirmed
+
+    @property
+    def _narrows(self) -> bool:
+        """Whether a smaller prefetch helps: the broker obeys it, and redelivers what is not ACKed."""
+        return self._dialect.limits_unacked and not self._lost
+
+    @property
+    def _lost(self) -> list[str]:
+        """The ids of the subscriptions whose messages the broker does not redeliver."""
+        redelivers, durable = self._dialect.redelivers, self._settings.durable
+        return [name for name, one in self._subscriptions.items() if not redelivers(one, durable=durable)]
+
+    def _disconnected(self) -> None:
+        """Nothing of the connection is left. The broker redelivers what is not ACKed, if it can."""
+        self._reader.resume()
+        self.refused = None  # the broker redelivers it, behind the messages that are not ACKed
+        lost = self._lost
+        self._aside.take()
+        self._deliveries.disconnected(redelivers=len(lost) < len(self._subscriptions), but=lost)
+        self._subscriptions = {}
+        self._notify()
 
     # --- the subscription
 
     def _subscribe(self, connection: Connection) -> None:
         connection.require_open()
-        session, options, settings = connection.session, self._options, self._settings
+        session, options = connection.session, self._options
         self._dialect = options.connection.dialect(session.server)
-        chosen = {one: self._subscription(one) for one in settings.destinations}
+        chosen = {one: self._subscription(one) for one in self._aside.turn.destinations}
         self._dialect.check_version(session.version or "1.0")
-        queues = () if options.of_streams else settings.destinations
+        queues = () if options.of_streams else [*chosen]
         self._queues = QueueCheck(options.connection, self._dialect, connection, queues)
         if not self._connections.connections:
             self._queues.at_start()
@@ -322,13 +337,12 @@ class Receiver:
             headers = (*own, *self._prefetch_headers(one), *subscription.headers)
             session.request("SUBSCRIBE", headers, receipt=receipt)
         connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
-        self._acks_confirmed = False
         self._subscribed_since = self._last_active = time.monotonic()
         before, now = self._connections, time.time()
         self._connections = before.subscribed(now)
-        if before.connections:
+        if before.is_lost:
             log.warning("connected again after %.1f s", now - before.since)
-        log.info("subscribed to %s at %s", settings.what, connection.peer)
+        log.info("subscribed to %s at %s", listed([*chosen]), connection.peer)
         self._notify()
 
     def _subscription(self, destination: str) -> Subscription:
@@ -345,26 +359,22 @@ class Receiver:
         events = self._reader.poll(connection, timeout)
         for event in events:
             if acks_wait and isinstance(event, ErrorReceived) and event.receipt_id not in requests:
-                raise self._error_of(connection, event)
+                raise connection.error_of(event)
         return events
 
     def _choose_window(self) -> None:
         """Choose the prefetch, from the mean size of the frames so far, and log what is risky."""
-        dialect, mean = self._dialect, self._deliveries.inbox.mean_bytes
-        self._prefetch = self._settings.prefetch_for(mean, busy=self._busy)
-        self._window_bytes = dialect.window_bytes(
-            self._prefetch, frame_bytes=mean, max_bytes=self._settings.max_buffered_bytes
-        )
-        self._may_stop_early = may_stop_early(dialect, self._settings)
+        mean = self._deliveries.inbox.mean_bytes
+        self._window = Window.of(self._dialect, self._settings, self._aside.turn, mean, busy=self._busy)
         if not self._connections.connections:
-            for risk in risks(dialect, self._settings):
+            for risk in risks(self._dialect, self._settings):
                 log.warning("%s", risk)
 
     def _prefetch_headers(self, destination: str) -> tuple[tuple[str, str], ...]:
         """The SUBSCRIBE headers for the prefetch. Each subscription may use all of it, so none starves."""
         return self._dialect.subscribe_headers(
             destination,
-            self._prefetch,
+            self._window.prefetch,
             frame_bytes=self._deliveries.inbox.mean_bytes,
             max_bytes=self._settings.max_buffered_bytes,
         )
@@ -379,20 +389,26 @@ class Receiver:
     def _receive(self, connection: Connection) -> None:
         # Messages may have come with the receipts of SUBSCRIBE. The first poll waits for more.
         more_acks = self._send_acks(connection)
-        while self._stop_deadline is None:
-            self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else _POLL))
+        aside, held, most = self._aside, self._deliveries, self._window.most(self._subscriptions)
+        while self._stop_deadline is None and not self._turn_is_done():
+            self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else aside.left(_POLL)))
+            if due := aside.due(held, most):
+                self._give(due)
+                self._notify()
             # The bytes of an incomplete message end a silence too.
             self._last_active = max(self._last_active, connection.last_frame_byte)
             more_acks = self._send_acks(connection)
-            self._reader.check_receipts(connection, counted=self._window_bytes is None)
+            self._reader.check_receipts(connection, counted=self._window.bytes is None)
+
+    def _turn_is_done(self) -> bool:
+        return self.refused is None and self._aside.is_done(self._deliveries, self._achieved, self._quiet())
 
     def _quiet(self) -> float:
         return time.monotonic() - self._reader.active_at(self._last_active)
 
     def _end(self, connection: Connection) -> None:
         """End in order: send the ACKs that are due, await their receipts, DISCONNECT."""
-        deadline = self._stop_deadline
-        assert deadline is not None
+        deadline = self._stop_deadline or time.monotonic() + _END_OF_TURN
         while time.monotonic() < deadline:
             more_acks = self._send_acks(connection)
             if not more_acks and not self._deliveries.receipts_awaited:
@@ -412,32 +428,21 @@ class Receiver:
                 self._take_malformed(connection, event)
             elif isinstance(event, ReceiptReceived):
                 self._deliveries.confirm(event.receipt_id)
-                self._refused_acks = 0
-                self._acks_confirmed = True
                 self._last_active = time.monotonic()
                 self._reader.receipt_came()
             elif isinstance(event, Frame):
                 self._warn_once("stray", foreign_message(event))
             elif isinstance(event, ErrorReceived):
-                raise self._error_of(connection, event)
+                raise connection.error_of(event)
         if events:
             self._notify()
-
-    def _error_of(self, connection: Connection, event: ErrorReceived) -> StompError:
-        """The error for an ERROR frame; AcksRefused if it is the third in a row that answers ACKs."""
-        error, handles = connection.error_of(event), self._deliveries.unconfirmed_acks
-        if not handles or says_stop(event):
-            return error
-        self._refused_acks += 1
-        if self._refused_acks < _MOST_REFUSED_ACKS:
-            return error
-        return acks_refused(self._settings, self._refused_acks, handles, event, error)
 
     def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
         """Take a malformed message as a row, or refuse it and take no more messages of this connection."""
         if self._options.on_malformed == "column" and message.ack:
             self._take(connection, MessageBlock.of_malformed(message))
         elif self.refused is None:
+            self._give(self._aside.take())
             by = (message.subscription or b"").decode(errors="replace")
             self.refused = message.as_error(self._subscriptions.get(by, self._settings.what))
             self._deliveries.refused(len(message.data))
@@ -448,8 +453,8 @@ class Receiver:
             # These messages get no number and no ACK, so they stay on the broker. When the receiver ends,
             # they are read only because the receipts for the last ACKs are behind them.
             return
-        version = connection.session.version or "1.0"
-        only = next(iter(self._subscriptions)) if len(self._subscriptions) == 1 else ""
+        version, names = connection.session.version or "1.0", [*self._subscriptions]
+        only = names[0] if len(names) == 1 else ""
         block.acks = ack_handles(block.acks, block.subscriptions, version, only)
         if b"" in block.acks:
             raise no_handle(connection.peer, version, self._dialect)
@@ -465,12 +470,18 @@ class Receiver:
         if self._dialect.id_separator is not None and self._options.id_header is None:
             # The broker's own ids change with each delivery, so stable ones are made of them.
             block.ids = self._dialect.stable_ids(block.ids, block.times)
-        self._deliveries.receive(
-            block,
-            received_at=time.time_ns() // 1_000,
-            version=version,
-            dialect=self._dialect.name,
-        )
+        received_at = time.time_ns() // 1_000
+        if self._aside.takes:
+            self._aside.put(block, received_at)
+        else:
+            self._give([(block, received_at)])
+
+    def _give(self, blocks: Sequence[tuple[MessageBlock, int]]) -> None:
+        connection = self._connection
+        assert connection is not None
+        version, dialect = connection.session.version or "1.0", self._dialect.name
+        for block, at in blocks:
+            self._deliveries.receive(block, received_at=at, version=version, dialect=dialect)
 
     def _send_acks(self, connection: Connection) -> bool:
         """Send one group of the ACKs that are due, unless too many groups await their receipts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from spark_stomp.errors import StompError
+from spark_stomp.errors import ClientIdInUse, StompError
 
 # Characters of a broker's error that the status shows. A judgement, not measured.
 _SHOWN = 1_000
@@ -58,6 +58,29 @@ class ConnectionStatus:
         """Whether the last failure is the first one since the receiver was subscribed, or since its start."""
         return self.attempts == (0 if self.connections else 1)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether a connection was lost, and none has replaced it yet."""
+        return bool(self.connections) and not self.connected and (self.last_error_at or 0.0) >= self.since
+
+    def may_try_again(self, error: StompError, let_in: float | None, timeout: float) -> bool:
+        """Whether another attempt makes sense after ``error``.
+
+        Before any login or ClientIdInUse, an error most likely means a wrong setting: do not try again. From
+        the first accepted login, ``let_in`` seconds ago (None: there was none), to the first subscription,
+        try for ``timeout`` seconds. After that, and after ClientIdInUse, only ``reconnectTimeout`` limits the
+        attempts.
+        """
+        # Without a login, only ClientIdInUse leads to a second attempt.
+        was_in_use = let_in is None and self.attempts > 1
+        if self.connections or isinstance(error, ClientIdInUse) or was_in_use:
+            return True
+        return let_in is not None and let_in < timeout
+
+    def left(self, now: float) -> ConnectionStatus:
+        """The status after a connection has ended as planned, to be replaced by another one."""
+        return replace(self, connected=False, since=now)
+
     def subscribed(self, now: float) -> ConnectionStatus:
         """The status after a connection was subscribed."""
         return replace(self, connected=True, since=now, attempts=0, connections=self.connections + 1)
@@ -96,9 +119,9 @@ class ReceiverStatus:
         unacked: how many deliveries on the present connection have no confirmed ACK.
         connection: the state of its connection.
         counts: what came since the start.
-        refused: the error of a malformed message, if this connection brought one. Then the receiver takes no
-            more messages from this connection, and the query fails once everything that was received before
-            is committed (contract 7.6).
+        refused: the error of a malformed message, if this connection brought one, or of a message that the
+            broker cannot deliver. Then the receiver takes no more messages, and the query fails once
+            everything that was received before is committed (contract 4.12, 7.6).
         window: how many messages of one destination may be un-acked. If that many are un-acked in all, the
             window counts as full, although the broker may send more if several destinations have messages.
         window_bytes: how many bytes of one destination may be un-acked.
@@ -124,3 +147,8 @@ class ReceiverStatus:
     window: int | None = None
     window_bytes: int | None = None
     destinations: tuple[str, ...] = ()
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it has no subscription, and is about to have one."""
+        return not self.subscribed and self.refused is None

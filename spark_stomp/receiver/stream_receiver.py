@@ -258,6 +258,14 @@ class StreamReceiver(Receiver):
         return self._reader.paused_since is not None or bool(self._unasked and not self._has_room)
 
     @property
+    def _achieved(self) -> int:
+        return int(self._cursor is not None and self._cursor.came)
+
+    @property
+    def _narrows(self) -> bool:
+        return False  # what came is not asked for again
+
+    @property
     def _has_room(self) -> bool:
         """Whether RabbitMQ may send more."""
         held = self._stream.inbox.memory_bytes

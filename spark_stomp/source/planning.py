@@ -294,7 +294,7 @@ class Situation:
         is 0 also while ACKs are not confirmed, because the broker's window may be full until then.
         """
         if self.has_unwritten or any(
-            one.acks_pending or not one.subscribed or one.paused_since is not None for one in self.statuses
+            one.acks_pending or one.is_away or one.paused_since is not None for one in self.statuses
         ):
             return 0.0
         return self.now - max(status.last_active for status in self.statuses)

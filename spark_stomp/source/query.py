@@ -400,7 +400,7 @@ class QueryRuntime:
 
     def _finish_run(self) -> None:
         """Wait for the receipts of the run's last ACKs. Raises SubscribeTimeout if a connection is lost."""
-        if not all(status.subscribed for status in self._receivers.statuses()):
+        if any(status.is_away for status in self._receivers.statuses()):
             raise SubscribeTimeout("the connection broke and did not come back within maxDrainTime")
         deadline = time.monotonic() + self._options.ack_receipt_timeout
         # If there was a malformed message, it fails the run after these receipts.

@@ -160,7 +160,7 @@ class ReceiverGroup:
 
     def are_subscribed(self) -> bool:
         """Whether every receiver is subscribed or paused."""
-        return all(status.subscribed or status.paused_since is not None for status in self.statuses())
+        return not any(one.is_away and one.paused_since is None for one in self.statuses())
 
     def have_received(self) -> bool:
         """Whether any message has come."""
@@ -215,11 +215,11 @@ class ReceiverGroup:
 
 
 class Refusal:
-    """Delays the error of a malformed message until everything received before it is committed (contract 7).
+    """Delays the error of a message that cannot be taken until all before it is committed (contract 4 and 7).
 
-    Messages of other receivers count as received before it if they came before it, or in the first moment
-    after the start. Otherwise one destination's malformed message would end the query at every start, before
-    the other destinations give any rows.
+    It is malformed, or the broker cannot deliver it. Messages of other receivers count as received before it
+    if they came before it, or in the first moment after the start. Otherwise one destination's malformed
+    message would end the query at every start, before the other destinations give any rows.
     """
 
     def __init__(self, deliveries: Sequence[Deliveries]) -> None:
@@ -247,6 +247,8 @@ class Refusal:
         return None if any(status.acks_pending for status in refused) else refused[0].refused
 
     def _is_first_moment(self, statuses: Sequence[ReceiverStatus], now: float) -> bool:
+        if any(status.refused is not None and not status.subscribed for status in statuses):
+            return False  # only after several connections
         if not all(status.subscribed for status in statuses):
             return True
         self._since = since = self._since or now

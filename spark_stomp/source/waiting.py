@@ -62,7 +62,7 @@ def waiting_for(known: Known) -> Waiting:
     """What has to happen before the query gets on."""
     if known.batch is not None and known.batch.done is None and not known.proved:
         return _batch(known, known.batch)
-    away = [one for one in known.statuses if not one.subscribed and one.paused_since is None]
+    away = [one for one in known.statuses if one.is_away and one.paused_since is None]
     if away and not known.waiting:
         return _connection(away)
     call = known.call

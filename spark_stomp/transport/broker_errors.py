@@ -68,18 +68,17 @@ def broker_error(
         what = f"SEND to /queue/{shown(hide(queue))}"
     if advice := remedy(text, what, hide):
         words = words.removesuffix(".") + advice
+    gone = _STOPPING.search(said) or _NO_BROKER.search(said)
     if not what or _UNASKED.match(said):
-        return BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
-    if _STOPPING.search(said) or _NO_BROKER.search(said):
-        return BrokerError(f"the broker at {peer} ended the connection before it answered {what}: {words}")
-    if _FAILED.match(said):
-        return BrokerError(f"the broker at {peer} failed while it handled {what}: {words}")
-    return DestinationRefused(f"the broker at {peer} refused {what}: {words}")
-
-
-def says_stop(event: ErrorReceived) -> bool:
-    """Whether an ERROR frame says that the broker is stopping."""
-    return _STOPPING.search(_broker_words(event)) is not None
+        error = BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
+    elif gone:
+        error = BrokerError(f"the broker at {peer} ended the connection before it answered {what}: {words}")
+    elif _FAILED.match(said):
+        error = BrokerError(f"the broker at {peer} failed while it handled {what}: {words}")
+    else:
+        error = DestinationRefused(f"the broker at {peer} refused {what}: {words}")
+    error.passing = bool(gone or _FAILED.match(said))
+    return error
 
 
 def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:

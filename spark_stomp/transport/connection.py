@@ -239,11 +239,13 @@ class Connection:
         """
         missing, begun = dict(requests), self._clock() - self.rested
         while missing:
-            events, others = (poll or self.poll)(max(0.0, self._left(begun, timeout))), []
+            events = (poll or self.poll)(max(0.0, self._left(begun, timeout)))
+            others: list[Event] = []
             for event in events:
                 if isinstance(event, ReceiptReceived) and missing.pop(event.receipt_id, None) is not None:
                     begun = self._clock() - self.rested
                 elif isinstance(event, ErrorReceived):
+                    take(others)
                     # An ERROR of RabbitMQ or Artemis does not name the request. It must be the first one
                     # without an answer, because they answer in order.
                     named = event.receipt_id or next(iter(missing), "")

@@ -32,7 +32,7 @@ FIRST_ID_DELAY = 120.0
 # Seconds of the longest pause after these two, unless ``reconnectDelayMax`` is longer. A judgement, not
 # measured.
 _LONGEST_SLOW_DELAY = 120.0
-# Seconds after which a connection counts as good even if nothing was received. A judgement, not measured.
+# Seconds after which a connection counts as good even if nothing was achieved. A judgement, not measured.
 _PROVED = 10.0
 
 
@@ -91,22 +91,19 @@ class Retry:
         self._refused_since: float | None = None
         self._in_vain = False
 
-    def ended(
-        self, subscribed_since: float, last_active: float, now: float, *, in_vain: bool = False
-    ) -> None:
+    def ended(self, subscribed_since: float, now: float, *, achieved: bool, in_vain: bool = False) -> None:
         """Note that a connection that was subscribed since ``subscribed_since`` ended at ``now``.
 
-        If it received something after that time, or lived for ``_PROVED`` seconds, the delay and the time
-        limit begin again. Otherwise it counts as one more failed attempt: a broker that ends every connection
-        at once must not be tried too often, nor without end.
+        If it ``achieved`` something, or lived for ``_PROVED`` seconds, the delay and the time limit begin
+        again. Otherwise it counts as one more failed attempt: a broker that ends every connection at once
+        must not be tried too often, nor without end.
 
-        ``in_vain`` means that all it received will be redelivered. The second such connection in a row also
+        ``in_vain`` means that ACKs were sent and none was confirmed. The second such connection in a row also
         counts as a failed attempt, unless it lived for ``timeout`` seconds.
         """
         again, self._in_vain = in_vain and self._in_vain, in_vain
-        if again and now - subscribed_since < self._timeout:
-            return
-        if last_active > subscribed_since or now - subscribed_since >= _PROVED:
+        lived = now - subscribed_since
+        if (achieved or lived >= _PROVED) and not (again and lived < self._timeout):
             self._away_since = now
             self._delay = self._options.first_delay
 

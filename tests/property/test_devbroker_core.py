@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from spark_stomp.devbroker.core import Broker, Member
+from spark_stomp.devbroker.queues import Message
 
 QUEUE = "/queue/a"
 
@@ -15,6 +16,9 @@ class Outlet:
 
     def __init__(self) -> None:
         self.room = 1 << 30
+
+    def can_take(self, message: Message) -> bool:
+        return True
 
     def deliver(self, data: bytes) -> None:
         self.room -= len(data)

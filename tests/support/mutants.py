@@ -40,14 +40,14 @@ _CONTRACT = """
 4.5   receiver.log:Log.remember                          drops remember_unconfirmed
 4.6   receiver.deliveries:Deliveries._compare            puts 0 for nameless
 4.7   receiver.pause:BoundedReader.check_receipts        never _patient_from
-4.8   receiver.receiver:Receiver._wait_to_reconnect      never _let_in
+4.8   receiver.status:ConnectionStatus.may_try_again     never let_in
 4.9   protocol.client:ClientConnection.request           drops collect_from
 4.10  protocol.scanner:FrameScanner.collect              never ack_header
-4.11  receiver.receiver:Receiver._error_of               always _MOST_REFUSED_ACKS
+4.11  receiver.turns:Turn.has_failed                     never failures
 # Never wait for what cannot come
 5.1   source.commits:Committer.latest_offset_called      puts None for proved
 5.2   source.planning:is_ready                           never full
-5.3   receiver.receiver:Receiver._is_full                never _may_stop_early
+5.3   receiver.subscription:Window.is_full               never stops_early
 5.4   source.planning:_within_bytes                      never least
 5.5   source.planning:Situation.silence                  never acks_pending
 5.6   source.planning:decide                             never drain_until
@@ -65,7 +65,7 @@ _CONTRACT = """
 6.4   source.offsets:_entry                              returns {"next": end.next, "id": end.id}
 # Fail loudly
 7.1   source.query:QueryRuntime._raise_failure           returns None
-7.2   receiver.receiver:Receiver._may_try_again          returns True
+7.2   receiver.status:ConnectionStatus.may_try_again     returns True
 7.3   errors:StompError.__str__                          returns self.message
 7.4   transport.retry:may_recover                        returns True
 7.5   brokers.dialect:Dialect.check_subscription         never is_topic

@@ -30,7 +30,8 @@ from spark_stomp.errors import (
     TlsRefused,
 )
 from spark_stomp.receiver import ReceiverSettings, ReceiverStatus
-from spark_stomp.receiver.subscription import may_stop_early
+from spark_stomp.receiver.subscription import Window
+from spark_stomp.receiver.turns import Turn
 
 QUEUE = "/queue/a"
 
@@ -159,7 +160,7 @@ class TestABrokerThatStopsEarly:
     def test_counts_as_full_after_silence(
         self, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("spark_stomp.receiver.receiver._STOPPED_AFTER", 0.3)
+        monkeypatch.setattr("spark_stomp.receiver.subscription._STOPPED_AFTER", 0.3)
         devbroker.publish_many(QUEUE, [b"m"] * 3)
         with receiving(devbroker.url, broker="activemq") as receiver:
             receiver.wait_received(3)
@@ -178,7 +179,8 @@ class TestABrokerThatStopsEarly:
     )
     def test_others_do_not(self, destination: str, options: dict[str, object]) -> None:
         settings = ReceiverSettings.of(source_options("stomp://127.0.0.1", destination, **options))[0]
-        assert not may_stop_early(dialect_named(str(options["broker"])), settings)
+        turn = Turn(settings.destinations)
+        assert not Window.of(dialect_named(str(options["broker"])), settings, turn, None, busy=1).stops_early
 
 
 @pytest.mark.rule("2.2")

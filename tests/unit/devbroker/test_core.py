@@ -21,6 +21,9 @@ class Client:
         self.member = Member(self)
         self._decoder = FrameDecoder(version)
 
+    def can_take(self, message: Message) -> bool:
+        return True
+
     def deliver(self, data: bytes) -> None:
         self.room -= len(data)
         self._decoder.receive_data(data)

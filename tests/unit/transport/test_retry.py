@@ -50,19 +50,19 @@ class TestDelays:
         found = {Retry(10.0, 0.0).next_delay(AWAY, 0.0) for _ in range(50)}
         assert len(found) > 40
 
-    @pytest.mark.parametrize(("last_active", "now"), [(100.1, 100.2), (100.0, 110.0)])
-    def test_start_afresh_after_one_that_brought_something_or_lived_long(
-        self, last_active: float, now: float
+    @pytest.mark.parametrize(("achieved", "now"), [(True, 100.2), (False, 110.0)])
+    def test_start_afresh_after_one_that_achieved_something_or_lived_long(
+        self, achieved: bool, now: float
     ) -> None:
         retry = Retry(10.0, 0.0, chance=lambda: 1.0)
         delays(retry)
-        retry.ended(subscribed_since=100.0, last_active=last_active, now=now)
+        retry.ended(subscribed_since=100.0, now=now, achieved=achieved)
         assert delays(retry, now)[:2] == [0.25, 0.5]
 
     def test_but_not_after_one_that_ended_at_once(self) -> None:
         retry = Retry(10.0, 0.0, chance=lambda: 1.0)
         retry.next_delay(AWAY, 0.0)
-        retry.ended(subscribed_since=9.0, last_active=9.0, now=9.5)
+        retry.ended(subscribed_since=9.0, now=9.5, achieved=False)
         assert retry.next_delay(AWAY, 9.5) == 0.5
         assert retry.next_delay(AWAY, 10.0) is None
 
@@ -86,7 +86,7 @@ class TestDelays:
     def test_are_as_the_options_say(self) -> None:
         retry = Retry(1000.0, 0.0, chance=lambda: 1.0, first=1.0, longest=16.0)
         assert delays(retry)[:7] == [1, 2, 4, 8, 16, 16, 16]
-        retry.ended(subscribed_since=2000.0, last_active=2001.0, now=2002.0)
+        retry.ended(subscribed_since=2000.0, now=2002.0, achieved=True)
         assert retry.next_delay(AWAY, 2002.0) == 1
 
     def test_are_no_shorter_after_a_refused_login_than_the_options_say(self) -> None:

@@ -1,0 +1,148 @@
+"""What the next connection of a receiver asks for, after connections that ended early.
+
+Some brokers cannot turn every message into STOMP: they end the connection at each attempt to deliver it. It
+stays at its place in the queue, and what was sent before it comes again. A receiver that asks for as much as
+ever gives the same rows again and again, and drives good messages to the broker's limit of deliveries.
+
+Plan. A *turn* is what one connection reads: destinations, and how many messages of each may be un-acked. If
+an ERROR ends the connection, or two in a row end before an ACK is confirmed, the receiver becomes *careful*.
+A destination is asked for a hundredth of the messages that came, at last for one. After an ERROR each has a
+turn of its own, so that the others go on and the one that is the cause is found. What a careful
+connection brings is put aside, and counts as received once nothing more comes for a moment: by then the
+connection would have ended. A careful turn is over once more messages are ACKed than came before it, or once
+nothing more comes. After the last turn, all destinations are read as the options say.
+
+Invariants:
+
+- A turn that ends early goes behind the others.
+- If one message may be un-acked, no message comes twice because of what is behind it.
+- Three connections in a row that read one destination, and that an ERROR ends before anything is achieved,
+  end the query. A connection that ends in another way proves nothing about a message.
+
+A hundredth, because each step costs a message a delivery, and Artemis drops it after ten: with a prefetch of
+40,000 the steps are 400, 4 and 1. Each is done after some hundred batches. A judgement.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spark_stomp.quoting import counted, listed
+
+_PART: Final = 100
+# Connections in a row that end the query. A judgement, not measured.
+_MOST_FAILURES: Final = 3
+# Seconds before the next attempt, for each failure in a row: the cause may pass. A judgement.
+_PAUSE: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one connection reads.
+
+    Attributes:
+        destinations: these, together.
+        prefetch: how many messages of each may be un-acked; None if the options say that.
+        suspects: how many messages came un-acked on the connection that ended. The message because of which
+            it ended may be the next one.
+        failures: how many connections in a row an ERROR has ended before anything was achieved.
+    """
+
+    destinations: tuple[str, ...]
+    prefetch: int | None = None
+    suspects: int = 0
+    failures: int = 0
+
+    def __str__(self) -> str:
+        """The end of a line in the log; empty if the options say how many messages come."""
+        if self.prefetch is None:
+            return ""
+        return f"; {counted(self.prefetch, 'message')} of {listed(self.destinations)} at a time"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether that was too often."""
+        return self.failures >= _MOST_FAILURES
+
+    @property
+    def pause(self) -> float:
+        """The least seconds before the next connection."""
+        return self.failures * _PAUSE
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a connection ended, if that was not planned.
+
+    Attributes:
+        unacked: how many messages came and have no confirmed ACK.
+        given: how many of these Spark may know.
+        achieved: how many ACKs were confirmed; of a stream, how many messages came.
+        by_error: whether an ERROR ended it that answers no request, and does not say that the broker stops.
+        acks_sent: whether ACKs waited for their receipts.
+        narrows: whether a smaller prefetch helps: the broker obeys it, and redelivers what is not ACKed.
+    """
+
+    unacked: int
+    given: int
+    achieved: int
+    by_error: bool
+    acks_sent: bool = False
+    narrows: bool = True
+
+
+class Turns:
+    """The turns of a receiver of ``destinations``. Used by its thread alone."""
+
+    def __init__(self, destinations: tuple[str, ...]) -> None:
+        self._all = Turn(destinations)
+        self._turns = deque([self._all])
+        self._in_vain = False
+
+    @property
+    def now(self) -> Turn:
+        """What the present or the next connection reads."""
+        return self._turns[0]
+
+    @property
+    def is_careful(self) -> bool:
+        """Whether this differs from what the options say."""
+        return self.now.prefetch is not None or self.now.destinations != self._all.destinations
+
+    def ended(self, end: Ended) -> Turn:
+        """The connection of the present turn has ended, but not as planned. Returns what is known of it."""
+        turn = self._turns.popleft()
+        in_vain, self._in_vain = self._in_vain, end.unacked > 0 and not end.achieved
+        if end.by_error or (in_vain and self._in_vain):
+            turn = Turn(turn.destinations, _prefetch(turn, end), end.unacked, _failures(turn, end))
+            parts = [(one,) for one in turn.destinations] if end.by_error else [turn.destinations]
+            self._turns += [replace(turn, destinations=part) for part in parts]
+        else:
+            turn = replace(turn, suspects=max(0, turn.suspects - end.achieved), failures=0)
+            self._turns.appendleft(turn)
+        return turn
+
+    def over(self) -> None:
+        """The turn is over as planned."""
+        self._turns.popleft()
+        if not self._turns:
+            self._turns.append(self._all)
+            self._in_vain = False
+
+
+def _prefetch(turn: Turn, end: Ended) -> int | None:
+    if not end.narrows:
+        return turn.prefetch
+    part = max(1, end.unacked // _PART)
+    return part if turn.prefetch is None else min(part, turn.prefetch)
+
+
+def _failures(turn: Turn, end: Ended) -> int:
+    if end.achieved or not end.by_error or len(turn.destinations) > 1:
+        return 0
+    # If more messages may be un-acked, the cause may be one behind those that came or were ACKed.
+    least = turn.prefetch == 1 or not end.narrows
+    at_once = not end.unacked or (least and not end.given)
+    return turn.failures + 1 if at_once or (least and end.acks_sent) else 0
