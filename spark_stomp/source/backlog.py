@@ -74,7 +74,8 @@ class Backlog:
         return self._end(start, choose())
 
     def _end(self, start: Offset, shares: Shares) -> Offset:
-        ends = {name: end for name, end in self.with_bases(start) if name in {JOURNAL, *self.logs}}
+        # What this run does not read goes on too: a later run may name it again.
+        ends = dict(self.with_bases(start))
         for name, count in shares.items():
             if count:
                 base = 0 if self.read_upto(name, start) is not None else self.base(name)

@@ -151,6 +151,7 @@ class TestWhatIsCarried:
         again = Offset({JOURNAL: LogEnd("j", 9)})
         assert plan(second, again) == [Range(JOURNAL, "j", 7, 9)]
 
-    def test_those_of_streams_are_not(self, end: Callable[[Offset], Offset]) -> None:
+    @pytest.mark.rule("R.4")
+    def test_those_of_streams_too(self, end: Callable[[Offset], Offset]) -> None:
         start = Offset({STREAM + "a": LogEnd("s", 40)})
-        assert end(start) == Offset({MEMORY: LogEnd("new", 1)})
+        assert end(start) == Offset({MEMORY: LogEnd("new", 1), STREAM + "a": LogEnd("s", 40)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -15,10 +16,10 @@ from spark_stomp.errors import LoginRefused, RangeUnavailable, StreamTruncated
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import ReceiverStatus, StreamDeliveries
+from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus, StreamDeliveries
 from spark_stomp.source import backlog
-from spark_stomp.source.backlog import StreamBacklog
-from spark_stomp.source.offsets import INITIAL, STREAM, LogEnd, Offset, Range, plan, split
+from spark_stomp.source.backlog import Backlog, MemoryBacklog, StreamBacklog
+from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan, split
 from spark_stomp.source.planning import Available, BatchLimits, shares_of
 
 A, B = "/amq/queue/a", "/amq/queue/b"
@@ -77,16 +78,23 @@ class Run:
         return [task for task in tasks if task]
 
 
+def stream_backlog(
+    streams: str, starting: str, **options: str
+) -> tuple[StreamBacklog, list[StreamDeliveries]]:
+    """The backlog of streams whose names are the letters of ``streams``, and what was received of each."""
+    held = {f"/amq/queue/{name}": StreamDeliveries(1 << 20, f"{name}#0") for name in streams}
+    chosen = source_options("stomp://b", json.dumps([*held]), startingOffsets=starting, **options)
+    return StreamBacklog(chosen, held), [*held.values()]
+
+
 def run(
     starting: str = "earliest", start: Offset = INITIAL, planned: Offset = INITIAL, **options: str
 ) -> Run:
-    held = {name: StreamDeliveries(1 << 20, f"{name}#0") for name in (A, B)}
-    chosen = source_options("stomp://b", f'["{A}", "{B}"]', startingOffsets=starting, **options)
-    backlog = StreamBacklog(chosen, held)
+    backlog, (a, b) = stream_backlog("ab", starting, **options)
     backlog.begin(start, planned)
-    for one in held.values():
+    for one in (a, b):
         one.connected(keyed=False)
-    return Run(backlog, held[A], held[B])
+    return Run(backlog, a, b)
 
 
 class TestWhereARunBegins:
@@ -107,6 +115,69 @@ class TestWhereARunBegins:
     def test_of_a_stream_that_began_anew_with_it(self) -> None:
         one = run("earliest", at(a=("old", 50)), at(a=("new", 60, 2)))
         assert (one.a.begin, one.a.log.id) == (2, "new")
+
+
+# What earlier runs of a query read. Nothing of the stream b has come since a run began at its end.
+KNOWN = Offset(
+    {
+        MEMORY: LogEnd("m", 7),
+        JOURNAL: LogEnd("j", 7),
+        **at(a=("e", 5), b=("f", 9, 9)).ends,
+    }
+)
+
+
+def end_of_next_run(streams: str, start: Offset, planned: Offset) -> Offset:
+    """The end of the first new batch of a run that names ``streams``, or if there are none a queue."""
+    queue = Deliveries(1 << 20, Log(DedupIndex()), "q")
+    backlog: Backlog = MemoryBacklog({"q": queue}, tolerant=True)
+    held: list[Deliveries] = [queue]
+    if streams:
+        backlog, held = stream_backlog(streams, "latest", failOnDataLoss="false")
+    backlog.begin(start, planned)
+    for one in held:
+        one.connected(keyed=False)
+        block = MessageBlock(frame(0), [SIZE], [], [])
+        if isinstance(one, StreamDeliveries):
+            begin = one.begin if isinstance(one.begin, int) else 70
+            one.receive_from(begin, block, received_at=0, version="1.2", dialect="r")
+        else:
+            one.receive(block, received_at=0, version="1.2", dialect="generic")
+    statuses = [
+        ReceiverStatus(one.inbox.name, True, one.inbox.pending, 1, 0, 0, 0.0, False, None) for one in held
+    ]
+    end = backlog.choose_end(start, lambda: shares_of(backlog.available(start, statuses), BatchLimits()))
+    assert end is not None and end != start
+    return end
+
+
+@pytest.mark.rule("R.4")
+class TestWhatARunDoesNotName:
+    """A log that the checkpoint knows stays known, so a later run that names it goes on there."""
+
+    @pytest.mark.parametrize("planned", [INITIAL, at(a=("e", 6), b=("f", 12)), at(c=("g", 30, 20))])
+    @pytest.mark.parametrize("streams", ["a", "b", "c", "ab", "bc", "abc", ""])
+    def test_is_as_it_was_after_its_batches(self, streams: str, planned: Offset) -> None:
+        start = Offset({**KNOWN.ends, **planned.ends})
+        end = end_of_next_run(streams, start, planned)
+        read = {f"{STREAM}{name}" for name in streams} or {MEMORY}
+        assert {name: place for name, place in end if name not in read} == {
+            name: place for name, place in start if name not in read
+        }
+        assert all(end.get(name) != start.get(name) for name in read)
+
+    @pytest.mark.parametrize("starting", ["latest", "earliest"])
+    @pytest.mark.parametrize("between", [["a"], ["b"], ["c"], [""], ["a", "", "c"]])
+    def test_is_read_on_by_a_run_that_names_it_again(self, between: list[str], starting: str) -> None:
+        end = KNOWN
+        for streams in between:
+            end = end_of_next_run(streams, end, INITIAL)
+        one = run(starting, end, failOnDataLoss="false")
+        left = [end.get(f"{STREAM}{name}") for name in "ab"]
+        assert [(held.log.id, held.begin) for held in (one.a, one.b)] == [
+            (place.id, place.next) for place in left if place is not None
+        ]
+        assert [place.id for place in left if place is not None] == ["e", "f"]
 
 
 @pytest.mark.rule("R.1")
