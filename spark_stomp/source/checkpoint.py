@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow.fs as fs
@@ -20,6 +20,9 @@ from spark_stomp.quoting import whole_number
 from spark_stomp.source.offsets import Offset
 
 _FENCES = "spark_stomp/fences"
+# How many fence files stay. Each belongs to another batch, and Spark keeps the offsets of the last 100: an
+# older driver finds no evidence of a batch that is not among them.
+_MOST_FENCES = 100
 # How many of the offset log's newest entries are searched for a planned batch. A judgement, not measured.
 _LOG_VERSIONS_READ = 2
 
@@ -85,9 +88,14 @@ class Checkpoint:
     def fence(self, logs: Iterable[str]) -> None:
         """Write fence files, so that an older driver with ``logs`` takes no later commit as evidence."""
         with self._file_errors("written to"):
-            self._make_folder(f"{self._root}/{_FENCES}")
+            folder = f"{self._root}/{_FENCES}"
+            self._make_folder(folder)
+            known = self._files.get_file_info(fs.FileSelector(folder))
+            for info in sorted(known, key=lambda info: info.mtime_ns or 0)[:-_MOST_FENCES]:
+                with suppress(FileNotFoundError):
+                    self._files.delete_file(info.path)
             for one in logs:
-                self._make_file(f"{self._root}/{_FENCES}/{one}")
+                self._make_file(f"{folder}/{one}")
 
     def fenced(self, logs: Iterable[str]) -> bool:
         """Whether another reader has written a fence file for one of ``logs``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,16 @@ def test_a_fence_bars_its_log_only(log: Log) -> None:
     new.fence(["e1"])
     assert old.fenced(["e1", "e2"])
     assert not old.fenced(["e2"])
+
+
+@pytest.mark.rule("1.7")
+def test_fences_of_batches_that_spark_has_deleted_do_not_stay(log: Log) -> None:
+    checkpoint = Checkpoint(str(log.root))
+    for number in range(120):
+        checkpoint.fence([f"e{number}"])
+        os.utime(log.root / "spark_stomp" / "fences" / f"e{number}", (number, number))
+    assert not checkpoint.fenced([f"e{number}" for number in range(19)])
+    assert all(checkpoint.fenced([f"e{number}"]) for number in range(19, 120))
 
 
 def test_credentials_are_not_shown() -> None:
