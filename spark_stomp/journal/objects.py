@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -184,12 +185,14 @@ class DedupLog:
         self._unfinished = [name for name in broken if last[name.writer] == name]
         self._damaged = len(broken) - len(self._unfinished)
         self._names = [name for name in sizes if name not in self._unfinished]
-        self._keys = deque(dict.fromkeys(key for keys in found.values() for key in keys or ()), maxlen=most)
+        # Most keys come twice: when a message is committed, and when its ACK is confirmed.
+        self._keys = deque((key for keys in found.values() for key in keys or ()), maxlen=2 * most)
+        self._most = most
 
     @property
     def keys(self) -> list[MessageKey]:
         """The remembered keys, oldest first."""
-        return list(self._keys)
+        return [*islice(dict.fromkeys(reversed(self._keys)), self._most)][::-1]
 
     @property
     def damage(self) -> list[str]:
@@ -216,7 +219,7 @@ class DedupLog:
 
     def _merge(self, writer: WriterName) -> None:
         old = self._names
-        self._put(list(dict.fromkeys(self._keys)), writer)
+        self._put(self.keys, writer)
         self._names = self._names[-1:]
         self._store.delete(KEYS, map(str, old))
 

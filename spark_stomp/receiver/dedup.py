@@ -13,17 +13,24 @@ remembered too.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
 from spark_stomp.frame_batch import Ids, MessageKey
+from spark_stomp.logs import get_log
+from spark_stomp.quoting import counted
 from spark_stomp.receiver.blocks import Block, Place
+
+log = get_log(__name__)
 
 # A judgement, not measured: about six times the default prefetch (40,000), the most messages that can be
 # un-acked on a connection.
 MAX_REMEMBERED = 250_000
-"""How many keys of committed messages are remembered."""
+"""After how many newer messages the key of a committed message may be forgotten."""
+
+# The held messages that have one id, if these are several.
+_Same = OrderedDict[MessageKey, Block]
 
 
 class DedupIndex:
@@ -33,23 +40,25 @@ class DedupIndex:
     also makes the handling of a block a single step: between the look-up and the append, no other receiver
     changes the index, and nothing is offered to Spark.
 
-    ``max_remembered`` bounds how many keys of committed messages are remembered, in case they are
-    redelivered. Beyond it the oldest keys are evicted and counted. A message whose key was evicted gives a
-    second row if it is redelivered.
+    The key of a committed message is remembered until the broker confirms its ACK, or until at least
+    ``max_remembered`` newer messages came: then another consumer has the message, or the broker obeyed and
+    its receipt was lost. A message whose key was evicted gives a second row if it is redelivered after all.
 
-    With ``journaled``, a key is remembered even after the broker confirmed the ACK, because a broker that is
-    killed may forget what it confirmed. Such keys are evicted first. The index then also collects the keys
-    that are not in the journal yet.
+    With ``journaled``, the newest ``max_remembered`` keys with a confirmed ACK are remembered too, because a
+    broker that is killed may forget what it confirmed. The index then also collects the keys that are not in
+    the journal yet.
     """
 
     def __init__(self, max_remembered: int = MAX_REMEMBERED, *, journaled: bool = False) -> None:
         self.lock = threading.RLock()
         self.journaled = journaled
-        self._held: dict[bytes, Block | tuple[Block, ...]] = {}
+        self._held: dict[bytes, Block | _Same] = {}
         self._max_remembered = max_remembered
-        self._unconfirmed = RememberedKeys()
+        # Those of the last ``max_remembered`` messages that came, and older ones.
+        self._unconfirmed, self._older = RememberedKeys(), RememberedKeys()
         self._confirmed = RememberedKeys()
-        self._unwritten: deque[MessageKey] = deque(maxlen=max_remembered)
+        self._came = 0
+        self._unwritten: list[MessageKey] = []
         self.awaits_acks = False
         """Whether the ACK of a remembered message is not confirmed, and its key may not be in the journal."""
         self._may_double = 0
@@ -69,7 +78,7 @@ class DedupIndex:
         to compare message keys.
         """
         known = self._held
-        if not known.keys().isdisjoint(ids) or self._unconfirmed.has_any(ids) or self._confirmed.has_any(ids):
+        if not known.keys().isdisjoint(ids) or any(keys.has_any(ids) for keys in self._remembered):
             return False
         before = len(known)
         known.update(zip(ids, repeat(block)))  # type: ignore[arg-type]
@@ -79,56 +88,94 @@ class DedupIndex:
             known.pop(name, None)  # type: ignore[arg-type]
         return False
 
-    def add(self, name: bytes, block: Block) -> None:
-        """Note that ``block`` has a frame with the id ``name``. Other held frames may have the same id."""
-        others = self._held.get(name)
-        if others is None:
-            self._held[name] = block
-            return
-        self._held[name] = (*_all(others), block)
+    def add(self, keys: Iterable[MessageKey], block: Block) -> None:
+        """Note that ``block`` has the frames with these keys. Other held frames may have the same ids."""
+        by_id: defaultdict[bytes, list[MessageKey]] = defaultdict(list)
+        for key in keys:
+            by_id[key.id].append(key)
+        for name, same in by_id.items():
+            others = self._held.get(name)
+            if others is None and len(same) == 1:
+                self._held[name] = block
+                continue
+            if not isinstance(others, OrderedDict):
+                found = () if others is None else others.find([name])
+                others = self._held[name] = OrderedDict((key, place.block) for key, place in found)
+            for key in same:
+                others.setdefault(key, block)
 
     def note(self, ids: Ids, block: Block) -> None:
         """Note the ids of messages that ``block`` has, of which some may be known."""
         if not self.add_new(ids, block):
-            for name in filter(None, ids):
-                self.add(name, block)
+            self.add(filter(None, block.all_keys), block)
 
     def remove(self, ids: Ids, block: Block) -> None:
-        """Forget that ``block`` has frames with these ids."""
+        """Forget that ``block`` has frames with these ids. Its data or its keys are still there."""
+        for key in self._shared(ids, block):
+            same = self._held[key.id]
+            assert isinstance(same, OrderedDict)
+            del same[key]
+            if not same:
+                del self._held[key.id]
         for name in ids:
-            others = self._held.pop(name, block)  # type: ignore[arg-type]
-            if others is not block and name:
-                rest = [*_all(others)]
-                rest.remove(block)
-                self._held[name] = tuple(rest) if len(rest) > 1 else rest[0]
+            if self._held.get(name) is block:  # type: ignore[arg-type]
+                del self._held[name]  # type: ignore[arg-type]
 
     def move(self, ids: Ids, block: Block, to: Block) -> None:
         """The frames with these ids, which ``block`` had, are in ``to`` now."""
         for name in filter(None, ids):
             if self._held.get(name) is block:
                 self._held[name] = to
-            else:
-                self.remove([name], block)
-                self.add(name, to)
+        for key in self._shared(ids, block, to):
+            self._held[key.id][key] = to  # type: ignore[index]
 
-    def find(self, ids: Ids) -> dict[MessageKey, Place | None]:
-        """All known messages that have one of these ids, each with its place; None if it is committed."""
-        names = {name for name in ids if name}
-        remembered = (self._unconfirmed, self._confirmed)
-        found: dict[MessageKey, Place | None] = {
-            key: None for keys in remembered for name in names for key in keys.of(name)
-        }
-        blocks = dict.fromkeys(one for name in names & self._held.keys() for one in _all(self._held[name]))
-        for block in blocks:
-            found.update(block.find(names))
+    def find(self, keys: Iterable[MessageKey | None]) -> dict[MessageKey, Place | None]:
+        """Those of these messages that are known, each with its place; None if it is committed.
+
+        Further messages with the same ids may be among them.
+        """
+        names: defaultdict[Block, set[bytes]] = defaultdict(set)
+        found: dict[MessageKey, Place | None] = {}
+        for key in filter(None, keys):
+            if any(key in remembered for remembered in self._remembered):
+                found[key] = None
+            held = self._held.get(key.id)
+            block = held.get(key) if isinstance(held, OrderedDict) else held
+            if block is not None:
+                names[block].add(key.id)
+        for block, wanted in names.items():
+            found.update(block.find(wanted))
         return found
+
+    def has_other_body(self, key: MessageKey) -> bool:
+        """Whether the oldest known message with the id of ``key`` differs from it in the body alone."""
+        held = self._held.get(key.id)
+        if isinstance(held, Block):
+            oldest = next((other for other, _ in held.find([key.id])), None)
+        elif held is not None:
+            oldest = next(iter(held))
+        else:
+            oldest = next(filter(None, (keys.oldest(key.id) for keys in self._remembered)), None)
+        return oldest is not None and oldest != key and oldest._replace(body=key.body) == key
+
+    def _shared(self, ids: Ids, block: Block, now: Block | None = None) -> Iterator[MessageKey]:
+        """The keys with these ids of ``block`` that share an id with others; their frames are in ``now``."""
+        names = {name for name in ids if name and not isinstance(self._held.get(name, block), Block)}
+        for key, _ in (now or block).find(names) if names else ():
+            same = self._held.get(key.id)
+            if not isinstance(same, Block) and same is not None and same.get(key) is block:
+                yield key
 
     # --- committed messages
 
     @property
     def remembered(self) -> int:
         """How many committed messages are remembered."""
-        return len(self._unconfirmed) + len(self._confirmed)
+        return sum(map(len, self._remembered))
+
+    @property
+    def _remembered(self) -> tuple[RememberedKeys, RememberedKeys, RememberedKeys]:
+        return self._unconfirmed, self._older, self._confirmed
 
     @property
     def evicted(self) -> int:
@@ -139,6 +186,26 @@ class DedupIndex:
         """Count ``count`` more messages whose keys are not remembered."""
         self._evicted += count
 
+    def came(self, count: int) -> None:
+        """``count`` new messages came."""
+        self._came += count
+        if self._came >= self._max_remembered:
+            self._came = 0
+            if self._older and not self._evicted:
+                log.warning(
+                    "the ACKs of %s were not confirmed, and %d newer messages came since their commit: from "
+                    "now on they would be new if the broker redelivered them (evicted in the status)",
+                    counted(len(self._older), "message"),
+                    self._max_remembered,
+                )
+            self.count_evicted(len(self._older))
+            self._older, self._unconfirmed = self._unconfirmed, RememberedKeys()
+
+    @property
+    def owes_many(self) -> bool:
+        """Whether so many ACKs are not confirmed that the keys in a journal could not hold them for long."""
+        return len(self._unconfirmed) + len(self._older) > self._max_remembered // 2
+
     def remember_unconfirmed(self, keys: Iterable[MessageKey | None]) -> None:
         """Remember committed messages whose ACK the broker did not confirm."""
         self.awaits_acks = True
@@ -147,31 +214,38 @@ class DedupIndex:
     def remember_confirmed(self, keys: Iterable[MessageKey | None]) -> None:
         """Remember committed messages whose ACK the broker confirmed. Needed with a journal only."""
         self._remember(self._confirmed, keys)
+        self._confirmed.evict_oldest(len(self._confirmed) - self._max_remembered)
 
     def confirm(self, keys: Sequence[MessageKey]) -> None:
         """Forget these messages, whose ACKs the broker confirmed; with a journal, remember them as such."""
         for key in keys:
             self._unconfirmed.remove(key)
+            self._older.remove(key)
         if self.journaled:
             self.remember_confirmed(keys)
 
     def take_unwritten(self) -> list[MessageKey]:
-        """Take the keys of committed messages that are not in the journal yet, to write them there."""
+        """Take the keys of committed messages that are not in the journal yet, to write them there.
+
+        Those whose ACK is not confirmed come last, because the journal keeps the newest.
+        """
         with self.lock:
-            unwritten = list(dict.fromkeys(self._unwritten))
-            self._unwritten.clear()
+            unwritten, self._unwritten = self._still_unwritten(), []
             self.awaits_acks = False
             return unwritten
+
+    def _still_unwritten(self) -> list[MessageKey]:
+        keys = dict.fromkeys(self._unwritten)
+        owed = {key: None for key in keys if key in self._unconfirmed or key in self._older}
+        return [*(key for key in keys if key in self._confirmed and key not in owed), *owed]
 
     def _remember(self, where: RememberedKeys, keys: Iterable[MessageKey | None]) -> None:
         present = [key for key in keys if key is not None]
         where.add(present)
         if self.journaled:
-            self._unwritten.extend(present)
-        surplus = self.remembered - self._max_remembered
-        if surplus > 0:
-            surplus -= self._confirmed.evict_oldest(surplus)
-            self._evicted += self._unconfirmed.evict_oldest(surplus)
+            self._unwritten += present
+            if len(self._unwritten) > 2 * (self.remembered + self._max_remembered):
+                self._unwritten = self._still_unwritten()
 
     # --- messages without an id
 
@@ -201,10 +275,12 @@ class RememberedKeys:
     def __len__(self) -> int:
         return self._count
 
-    def of(self, name: bytes) -> list[MessageKey]:
-        """The keys with this id."""
-        first = self._keys.get(name)
-        return [] if first is None else [first, *self._others.get(name, ())]
+    def __contains__(self, key: MessageKey) -> bool:
+        return self._keys.get(key.id) == key or key in self._others.get(key.id, ())
+
+    def oldest(self, name: bytes) -> MessageKey | None:
+        """The oldest key with this id."""
+        return self._keys.get(name)
 
     def has_any(self, ids: Ids) -> bool:
         """Whether any of these ids is known."""
@@ -238,7 +314,7 @@ class RememberedKeys:
 
     def evict_oldest(self, count: int) -> int:
         """Forget up to ``count`` keys, beginning with the oldest id. Returns how many."""
-        count = min(count, len(self))
+        count = max(0, min(count, len(self)))
         for _ in range(count):
             name, _key = self._keys.popitem(last=False)
             if others := self._others.get(name):
@@ -248,7 +324,3 @@ class RememberedKeys:
                     del self._others[name]
         self._count -= count
         return count
-
-
-def _all(block: Block | tuple[Block, ...]) -> tuple[Block, ...]:
-    return block if isinstance(block, tuple) else (block,)

@@ -163,6 +163,7 @@ class Deliveries:
             if held.batch.ends:
                 held.queue, held.handles = self._queue, acks
                 self.inbox.put(held)
+                self._index.came(len(held))
                 if acks:
                     self._queue.came(len(acks), held.size, received_at)
             for repeat in repeats:
@@ -360,20 +361,23 @@ class Deliveries:
         """
         # An empty id identifies nothing.
         ids = held.ids = [name or None for name in held.ids or ()]
-        known = self._index.find(ids)
-        names = {key._replace(body=b"") for key in known}
+        keys, new = held.keys(0, len(ids)), list[MessageKey]()
+        known = self._index.find(keys)
+        origins = set[MessageKey]()
         fresh: list[int] = []
         repeats: list[_Repeat] = []
-        for index, key in enumerate(held.keys(0, len(ids))):
+        for index, key in enumerate(keys):
             if key is not None and key in known:
                 repeats.append((key, known[key], acks[index]))
                 continue
             if key is not None:
                 known[key] = Place(held, len(fresh))
-                self._index.add(key.id, held)
-                self._count(other_body=int(key._replace(body=b"") in names))
-                names.add(key._replace(body=b""))
+                new.append(key)
+                origin = key._replace(body=b"")
+                self._count(other_body=int(origin in origins or self._index.has_other_body(key)))
+                origins.add(origin)
             fresh.append(index)
+        self._index.add(new, held)
         nameless = sum(1 for index in fresh if ids[index] is None)
         self._count(doubled=self._index.take_doubles(min(marked, nameless)))
         if repeats:

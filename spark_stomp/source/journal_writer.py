@@ -228,7 +228,11 @@ class JournalWriter:
         """
         with self._index.lock:
             held, awaits_acks = self.log.first_held, self._index.awaits_acks
+            owes_many = self._index.owes_many
         acked = self.log.end if held is None else held
+        if owes_many and not self._lacks_space():
+            # Newer keys would push theirs out of the journal before long, so their frames stay.
+            acked, awaits_acks = self._journal.acked, False
         # Commits come while frames are gathered, too. The journal deletes only what it knows to be committed.
         self._journal.commit(self.log.committed, acked)
         upto = min(upto, acked)

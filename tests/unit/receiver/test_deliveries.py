@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from spark_stomp.frame_batch import FrameBatch, Ids
 from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver.blocks import Keys, frame_keys
 from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.log import Log
@@ -222,6 +224,26 @@ def test_the_same_key_with_another_body_is_new_and_counted(query: Query, committ
     assert again(query.second) == Counts(other_body=1)
     query.deliver(query.second, "a", body="other", again=True)
     assert rows(query.second) == ["other"]
+
+
+def test_an_id_that_repeats_costs_no_more_with_each_message(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with an ``idHeader`` of one value: each key is made when the message comes, and when it goes."""
+    made = []
+
+    def counting(part: FrameBatch, ids: Ids) -> Keys:
+        made.append(len(ids))
+        return frame_keys(part, ids)
+
+    monkeypatch.setattr("spark_stomp.receiver.blocks.frame_keys", counting)
+    for number in range(300):
+        query.deliver(query.first, "same", body=f"body {number}")
+    query.commit(query.first, 300)
+    query.acks(query.first)
+    query.first.confirm("r")
+    assert (query.index.held, query.first.counts.other_body) == (0, 299)
+    assert sum(made) <= 3 * 300
 
 
 @pytest.mark.rule("4.6")

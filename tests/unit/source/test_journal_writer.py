@@ -19,7 +19,7 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.source.journal_backlog import JournalBacklog, recover, stable_ids
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.offsets import INITIAL
+from spark_stomp.source.offsets import INITIAL, JOURNAL, STREAM, LogEnd, Offset
 
 
 class Query:
@@ -28,7 +28,7 @@ class Query:
     def __init__(
         self, directory: Path, *, max_bytes: int = 1 << 30, ack_when_durable: bool = False, most: int = 100
     ) -> None:
-        self.index = DedupIndex(journaled=True)
+        self.index = DedupIndex(most, journaled=True)
         self.journal = local_journal(directory, max_bytes)
         self.messages = recover(self.journal, self.index, "message-id", most=most)
         self.receiver = Deliveries(1 << 20, self.messages, "r")
@@ -139,6 +139,29 @@ def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
     assert (query.journal.end, query.receiver.counts.dropped) == (3, 3)
 
 
+@pytest.mark.rule("J.9", "J.11")
+@pytest.mark.parametrize(("most", "first"), [(1_000, 39), (40, 0)])
+def test_frames_stay_while_the_keys_of_many_unconfirmed_acks_would_push_one_another_out(
+    make: Make, most: int, first: int
+) -> None:
+    query = make(most=most)
+    for number in range(40):
+        query.write(number)
+    query.receiver.disconnected(redelivers=True)
+    query.writer.commit(39)
+    query.writer.commit(40)
+    query.rest()
+    assert query.journal.first == first
+    query = make(most=most)
+    query.deliver(0, 40, handle="again")
+    assert query.receiver.counts.dropped == 40
+    assert len(query.confirmed_acks()) == 40
+    query.write(40)
+    query.writer.commit(41)
+    query.rest()
+    assert query.journal.first >= 39
+
+
 @pytest.mark.rule("J.6")
 def test_what_the_receivers_do_not_know_to_be_durable_is_not_offered(
     make: Make, monkeypatch: pytest.MonkeyPatch
@@ -164,6 +187,17 @@ def test_what_the_receivers_do_not_know_to_be_durable_is_not_offered(
     assert query.acks() == [b"h0"]
     query.writer.commit(2)
     assert query.acks() == [b"h1"]
+
+
+@pytest.mark.rule("R.4")
+def test_a_stream_that_the_checkpoint_knows_stays_known(make: Make) -> None:
+    query = make()
+    backlog = JournalBacklog(query.journal, query.writer, {"r": query.receiver}, tolerant=False)
+    start = Offset({f"{STREAM}a": LogEnd("e", 5)})
+    query.write(0)
+    end = backlog.choose_end(start, lambda: {JOURNAL: 1})
+    assert end is not None
+    assert dict(end) == {**start.ends, JOURNAL: LogEnd(query.journal.id, 1)}
 
 
 def test_of_two_commits_the_newer_counts(make: Make) -> None:
