@@ -148,6 +148,7 @@ _TO_DO = {
     "STOMP_DELIVERY": "Unexpected: please report it",
     "STOMP_RECEIPT_TIMEOUT": "Read its log; an unknown broker perhaps "
     "[sends none](brokers.md#another-broker)",
+    "STOMP_MESSAGE_UNDELIVERABLE": "See, move or remove it as the text says, then start the query again",
     "STOMP_ACKS_REFUSED": "Read its log, and take the message that the text names out of the queue",
     "STOMP_OFFSET_INVALID": "Use the release that wrote the checkpoint",
     "STOMP_RANGE_UNAVAILABLE": "Start the query again, on its own checkpoint",

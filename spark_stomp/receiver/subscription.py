@@ -228,7 +228,9 @@ def _unmarked_warning(dialect: Dialect, settings: ReceiverSettings) -> str:
     )
 
 
-def no_progress(dialect: Dialect, turn: Turn, handles: Sequence[bytes], error: StompError) -> DeliveryError:
+def no_progress(
+    dialect: Dialect, turn: Turn, handles: Sequence[bytes], error: StompError, *, of_stream: bool
+) -> DeliveryError:
     """The error after too many connections in a row that read ``turn`` and achieved nothing.
 
     ``handles`` are those of the ACKs that the last one sent, and ``error`` is how it ended.
@@ -241,11 +243,13 @@ def no_progress(dialect: Dialect, turn: Turn, handles: Sequence[bytes], error: S
             f"{counted(len(names), 'message')} without a receipt the first is {quoted(names[0])}, which is "
             f"the ack or message-id header of the message. The last answer: {error.message}"
         )
+    head = "A stream keeps it: begin behind it, with startingOffsets and a new checkpoint"
+    if not of_stream:
+        head = f"{dialect.head_of_queue}, then start the query again"
     return MessageUndeliverable(
         f"{what}: {times} the broker took the subscription and ended the connection with an ERROR at once. "
         "It probably cannot turn the first message there into STOMP. That message is not ACKed, and those "
-        f"behind it wait. {dialect.head_of_queue}, then start the query again. The last ERROR: "
-        f"{error.message}"
+        f"behind it wait. {head}. The last ERROR: {error.message}"
     )
 
 

@@ -59,11 +59,21 @@ def test_prefetch_in_each_brokers_words(name: str, headers: tuple[tuple[str, str
         # Memory is a bound, and what the broker reads.
         ("artemis", 1_000, {"max_bytes": 500_000}, 500_000),
         ("artemis", 10**9, {"max_bytes": 10**12}, 2**31 - 1),
+        # Room for one, however small it is.
+        ("artemis", 1, {"frame_bytes": 235.4}, 1),
         ("activemq", 1_000, {"frame_bytes": 100}, None),
     ],
 )
 def test_a_window_in_bytes(broker: str, messages: int, bounds: dict[str, int], size: int | None) -> None:
     assert dialect_named(broker).window_bytes(messages, **bounds) == size
+
+
+@pytest.mark.parametrize(
+    ("broker", "limits"),
+    [("rabbitmq", True), ("activemq", True), ("artemis", True), ("generic", False), ("devbroker", True)],
+)
+def test_whether_un_acked_messages_can_be_limited(broker: str, limits: bool) -> None:
+    assert dialect_named(broker).limits_unacked is limits
 
 
 def test_artemis_is_told_what_is_a_queue() -> None:
@@ -257,7 +267,7 @@ class TestKinds:
         for said, routing in (("queue", "ANYCAST"), ("topic", "MULTICAST")):
             dialect = told("artemis", said)
             assert ("subscription-type", routing) in dialect.subscribe_headers("prices", 1)
-            assert dialect.subscribe_headers("prices::mine", 1) == (("consumer-window-size", "8192"),)
+            assert dialect.subscribe_headers("prices::mine", 2) == (("consumer-window-size", "16384"),)
         assert told("artemis", "queue").send_headers("prices") == (("destination-type", "ANYCAST"),)
         for destination in ("prices::mine", "/topic/prices"):
             assert told("artemis", "queue").send_headers(destination) == ()

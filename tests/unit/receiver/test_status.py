@@ -21,6 +21,15 @@ def test_what_it_says() -> None:
     assert (lost.reconnects, again.reconnects) == (0, 1)
 
 
+def test_a_connection_that_was_left_on_purpose_is_not_lost() -> None:
+    connected = ConnectionStatus(since=100.0).subscribed(101.0)
+    assert connected.failed(LOST, 102.0).is_lost
+    left = connected.failed(LOST, 102.0).subscribed(103.0).left(104.0)
+    assert (left.connected, left.since, left.is_lost) == (False, 104.0, False)
+    assert left.failed(REFUSED, 105.0).is_lost
+    assert not ConnectionStatus(since=100.0).failed(REFUSED, 101.0).is_lost
+
+
 def test_a_loss_is_news_once() -> None:
     first = ConnectionStatus(since=100.0).failed(REFUSED, 101.0)
     assert first.newly_failed, "the first attempt"

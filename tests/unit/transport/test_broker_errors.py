@@ -114,9 +114,34 @@ def test_a_broker_in_trouble_refuses_no_destination(words: str, body: str, refus
     assert type(error) is (DestinationRefused if refused else BrokerError)
 
 
-def test_a_subscription_that_ends_answers_no_request() -> None:
-    error = refusal("Server cancelled subscription", CANCELLED.encode())
+@pytest.mark.parametrize(
+    ("words", "passing"),
+    [
+        ("broker is shutting down", True),
+        ("Processing error", True),
+        ("AMQP channel died", False),
+        ("no", False),
+    ],
+)
+def test_what_may_pass_by_itself_proves_nothing_about_a_message(words: str, passing: bool) -> None:
+    assert refusal(words).passing is passing
+
+
+CLOSED = "consumer with ID ServerConsumerImpl [id=25, filter=null] disconnected by server"
+
+
+@pytest.mark.parametrize(
+    ("words", "body", "remedy"),
+    [
+        ("Server cancelled subscription", CANCELLED, "deleted"),
+        ("AMQP channel died", "Reason: {function_clause, []}", "a message of another protocol"),
+        ("", CLOSED, "a message into STOMP"),
+    ],
+)
+def test_a_subscription_that_ends_answers_no_request(words: str, body: str, remedy: str) -> None:
+    error = refusal(words or None, body.encode())
     assert type(error) is BrokerError and "/queue/a" not in str(error)
+    assert remedy in str(error)
 
 
 DIFFERS = (
