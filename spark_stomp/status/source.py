@@ -173,6 +173,11 @@ class QueryPart(Part):
         again."""
         return self.ended_within_batch
 
+    @Gauge()
+    def failed(self) -> bool:
+        """Whether an error ended the source."""
+        return self.error is not None
+
     @Figure()
     def failure(self) -> str | None:
         """The error that ended the source; null without one."""
