@@ -34,7 +34,12 @@ RUNS = {
     "batch_since_timestamp_seconds": "0+60x60",
     "oldest_unacked_timestamp_seconds": "0+60x60",
 }
-ENDED = {"running": "1x4 0x55", "written_timestamp_seconds": "0+60x4 240x55"}
+STOPS = "0+60x4 240x55"
+ENDED = {
+    "running": "1x4 0x55",
+    **dict.fromkeys(("written_timestamp_seconds", "batch_since_timestamp_seconds"), STOPS),
+    "oldest_unacked_timestamp_seconds": STOPS,
+}
 FAILED = ENDED | {"failed": "0x4 1x55", "connected": "1x4 0x55"}
 
 # What differs of a state, and the alerts at minute 5, 10 and 50.
@@ -54,7 +59,7 @@ STATES: dict[str, tuple[Mapping[str, str], set[str], set[str], set[str]]] = {
         *[{"StompQueryFailed", "StompQueryEndedWithinBatch"}] * 3,
     ),
     "stopped within a batch": (ENDED | {"unfinished": "0x4 1x55"}, *[{"StompQueryEndedWithinBatch"}] * 3),
-    "killed": ({"written_timestamp_seconds": "0+60x4 240x55"}, set(), {"StompQueryGone"}, {"StompQueryGone"}),
+    "killed": ({"written_timestamp_seconds": STOPS}, set(), {"StompQueryGone"}, {"StompQueryGone"}),
     "slow batch": (
         {"batch_since_timestamp_seconds": "0x60", "oldest_unacked_timestamp_seconds": "0x60"},
         set(),
