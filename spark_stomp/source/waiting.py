@@ -93,7 +93,8 @@ def _connection(away: Sequence[ReceiverStatus]) -> Waiting:
     state = away[0].connection
     text = f"the broker: no connection for {listed([one.name for one in away])}"
     if state.last_error is not None:
-        text += f", {counted(state.attempts, 'attempt')} failed: {state.last_error}"
+        failed = f", {counted(state.attempts, 'attempt')} failed" if state.attempts else ""
+        text += f"{failed}: {state.last_error}"
     return Waiting("connection", text)
 
 

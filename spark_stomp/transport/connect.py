@@ -29,6 +29,7 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
 from spark_stomp.protocol.handshake import may_be_misread
+from spark_stomp.quoting import duration
 from spark_stomp.transport.broker_errors import connect_refused
 from spark_stomp.transport.connection import Connection
 from spark_stomp.transport.logins import RefusedLogins, password_of
@@ -43,6 +44,7 @@ _RECEIVE_BUFFER = 4 << 20
 # For the whole process. The second has the endpoints whose brokers unescape CONNECT, as far as that is known.
 _refused = RefusedLogins()
 _unescaping: set[Endpoint] = set()
+_answered: dict[str, float] = {}  # when a broker last let us in, by its address
 
 
 def at_peer(options: ConnectionOptions, peer: str) -> ConnectionOptions:
@@ -226,8 +228,12 @@ def _await_connected(
                     event, connection.peer, options.client_id, options.virtual_host, secrets
                 )
         if any(isinstance(event, Connected) for event in events):
+            _answered[connection.peer] = time.monotonic()
             return
+    doubt = "; is it a STOMP port?"
+    if (before := _answered.get(connection.peer)) is not None:
+        doubt = f". It did {duration(time.monotonic() - before)} ago: it hangs, or the network drops packets"
     raise ConnectTimeout(
         f"{connection.peer} accepted the connection but did not answer CONNECT within "
-        f"connectTimeout ({options.connect_timeout:g}s); is it a STOMP port?"
+        f"connectTimeout ({options.connect_timeout:g}s){doubt}"
     )

@@ -263,6 +263,15 @@ def test_a_server_that_says_nothing_costs_the_timeout_and_no_more() -> None:
     assert 0.5 <= time.monotonic() - begun < 5
 
 
+def test_a_broker_that_answered_before_is_a_stomp_port(devbroker: DevBroker) -> None:
+    connect(devbroker.url)
+    devbroker.faults.answer_nothing = True
+    with pytest.raises(
+        ConnectTimeout, match=r"\. It did 0\.\d s ago: it hangs, or the network drops packets$"
+    ):
+        connect(devbroker.url, connectTimeout="500ms")
+
+
 IN_USE = "Broker: b - Client: ada already connected from tcp://127.0.0.1:5"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.waiting import PATIENCE
 
-from spark_stomp.errors import LoginRefused
+from spark_stomp.errors import ConnectionLost, LoginRefused
 from spark_stomp.receiver import DedupIndex, Log, ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
 from spark_stomp.source.planning import Available, BatchLimits, Decision, LastBatch, Mode, Situation
@@ -20,6 +20,7 @@ from spark_stomp.source.waiting import Known, Monitor, OffsetCall, waiting_for
 from spark_stomp.status.receivers import Waiting
 
 RECEIVER = ReceiverStatus("/queue/a#1", True, 0, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
+LOST = ConnectionStatus(connected=True).failed(ConnectionLost("it is gone"), 90.0)
 REFUSED = ConnectionStatus().failed(LoginRefused("the login of guest is refused"), 90.0)
 
 
@@ -97,6 +98,11 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             "connection",
             "the broker: no connection for /queue/a#1, 1 attempt failed: [STOMP_LOGIN_REFUSED] the login of "
             "guest is refused",
+        ),
+        (
+            replace(IDLE, statuses=[replace(RECEIVER, subscribed=False, connection=LOST)]),
+            "connection",
+            "the broker: no connection for /queue/a#1: [STOMP_CONNECTION_LOST] it is gone",
         ),
         (
             replace(IDLE, statuses=[replace(RECEIVER, subscribed=False)] * 3),
