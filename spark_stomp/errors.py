@@ -272,6 +272,12 @@ class RowTooLarge(SinkRowError):
     code = "STOMP_SINK_ROW_TOO_LARGE"
 
 
+class RowRefused(SinkRowError):
+    """The broker refuses the row's message, whose destination the row names."""
+
+    code = "STOMP_SINK_ROW_REFUSED"
+
+
 class RowWithoutKey(SinkRowError):
     """Nothing identifies the row: all columns of ``dedupKey`` are null."""
 

@@ -144,6 +144,7 @@ _TO_DO = {
     "STOMP_SINK_ROW_NOT_TEXT": "As above",
     "STOMP_SINK_ROW_UNENCODABLE": "As above",
     "STOMP_SINK_ROW_TOO_LARGE": "As above",
+    "STOMP_SINK_ROW_REFUSED": "As above",
     "STOMP_SINK_ROW_WITHOUT_KEY": "As above",
     "STOMP_DELIVERY": "Unexpected: please report it",
     "STOMP_RECEIPT_TIMEOUT": "Read its log; an unknown broker perhaps "

@@ -32,10 +32,10 @@ import pyarrow as pa
 from spark_stomp.arrow.columns import text_of
 from spark_stomp.brokers import Dialect
 from spark_stomp.columns import SinkColumns
-from spark_stomp.errors import SinkRowError
+from spark_stomp.errors import RowRefused, SinkRowError, StompError
 from spark_stomp.logs import get_log
 from spark_stomp.options import SinkOptions
-from spark_stomp.protocol import Frame, encode_frame
+from spark_stomp.protocol import Frame, FrameDecoder, Limits, encode_frame
 from spark_stomp.quoting import quoted
 from spark_stomp.sink.cells import as_binary
 from spark_stomp.sink.columnar import SliceFrames
@@ -164,11 +164,47 @@ class RowEncoder:
         data = memoryview(b"".join(frames))
         return EncodedSlice(data, ends, self._receipts, dropped, dead_lettered, names, self._rules.version)
 
+    def instead(self, frame: bytes, error: StompError) -> EncodedSlice | None:
+        """What to send in place of a frame that the broker refuses with ``error``.
+
+        None if that is no problem of one row, or if ``on_error`` is "fail".
+
+        Raises:
+            SinkRowError: there is no dead letter of this row.
+        """
+        rules = self._rules
+        decoder = FrameDecoder(rules.version, Limits.none())
+        decoder.receive_data(frame)
+        refused = decoder.next_event()
+        assert isinstance(refused, Frame)
+        destination = refused.get("destination") or ""
+        if rules.on_error == "fail" or rules.destination is not None or destination == rules.dead_letter:
+            return None
+        problem = RowRefused(error.message)
+        entries = [(name.encode(), value.encode()) for name, value in refused.headers]
+        row = Row(refused.body, rules.text, destination.encode(), entries, {}, None, None)
+        self._log(f"a row cannot be sent: {problem.message}", problem)
+        if rules.on_error == "drop":
+            return EncodedSlice(memoryview(b""), np.zeros(0, np.int64), self._receipts, dropped=1)
+        letter = self._dead_letters.frame(row, problem, receipt_id(self._receipts))
+        self._receipts += 1
+        return EncodedSlice(
+            memoryview(letter),
+            np.array([len(letter)], np.int64),
+            self._receipts - 1,
+            dead_lettered=1,
+            destinations=frozenset([rules.dead_letter]),
+            version=rules.version,
+        )
+
     def _refuse(self, row: Row, number: int, problem: SinkRowError) -> None:
         """If ``on_error`` is "fail", raise an error with the row's place; else log one for each task."""
         what = self._place(row, number, problem.message)
         if self._rules.on_error == "fail":
             raise type(problem)(what) from None
+        self._log(what, problem)
+
+    def _log(self, what: str, problem: SinkRowError) -> None:
         if not self._warned:
             fate = "is dropped" if self._rules.on_error == "drop" else f"goes to {self._rules.dead_letter}"
             log.warning("[%s] %s; the row %s (logged once for each task)", problem.code, what, fate)

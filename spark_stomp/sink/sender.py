@@ -165,6 +165,9 @@ class Sender:
         self._connection: Connection | None = None
         self._speaks: tuple[str, Dialect] | None = None
         self._outage: _Outage | None = None
+        self.instead: Callable[[bytes, StompError], EncodedSlice | None] = lambda frame, error: None
+        """What is sent in place of a frame that the broker refuses; None: the task fails."""
+        self._refused: str | None = None  # the receipt of the message that the broker refused
         self._ended_alone = 0  # connections in a row
         self._there: set[str] = set()  # queues that exist, as this connection was told
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
@@ -203,13 +206,16 @@ class Sender:
 
     def send(self, encoded: EncodedSlice) -> None:
         """Send a slice. Waits while the window is full."""
+        self._add(encoded)
+        if len(encoded):
+            self._until_done(self._send_rest)
+
+    def _add(self, encoded: EncodedSlice) -> None:
         self._figures.dropped += encoded.dropped
         self._figures.dead_lettered += encoded.dead_lettered
-        if not len(encoded):
-            return
-        with self._lock:
-            self._window.add(encoded)
-        self._until_done(self._send_rest)
+        if len(encoded):
+            with self._lock:
+                self._window.add(encoded)
 
     def finish(self) -> TaskFigures:
         """Wait for every receipt, then DISCONNECT."""
@@ -308,6 +314,7 @@ class Sender:
                 self._end_outage()
             elif isinstance(event, ErrorReceived):
                 destination = self._window.destination(event.receipt_id)
+                self._refused = None if destination is None else event.receipt_id
                 raise connection.error_of(event, "" if destination is None else f"SEND to {destination}")
 
     def _made_progress(self, connection: Connection) -> None:
@@ -377,6 +384,8 @@ class Sender:
         """Wait until the next attempt to connect. If there is none left, raise the error of the task."""
         self._close()
         error = self._judged(error)
+        if self._is_left_out(error):
+            return
         if not self._may_recover(error):
             raise self._failure(error) from error
         self._window.begin_again()
@@ -421,11 +430,26 @@ class Sender:
             return error if len(hints) == 1 else ConnectionLost(". ".join(hints))
         if isinstance(error, ConnectionLost) and outgoing.silent_refusal and len(hints) == 1:
             hints.append(outgoing.silent_refusal)
+        self._refused = self._window.first_receipt()
         return DestinationRefused(
             f"{self._ended_alone} connections in a row have ended after the same message alone was sent to "
             f"{self._window.first_destination()}, and before its receipt came: the broker refuses it. The "
             f"last time: {'. '.join(hints)}"
         )
+
+    def _is_left_out(self, error: StompError) -> bool:
+        """Whether the message that the broker refused, if it did, needs no receipt any more."""
+        receipt, self._refused = self._refused, None
+        if receipt is None or not isinstance(error, DestinationRefused):
+            return False
+        encoded = self.instead(self._window.frame(receipt), error)
+        if encoded is None:
+            return False
+        self._window.take_out(receipt)
+        self._window.begin_again()
+        self._ended_alone = 0
+        self._add(encoded)
+        return True
 
     def _may_recover(self, error: StompError) -> bool:
         """Whether another connection may succeed."""

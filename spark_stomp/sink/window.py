@@ -245,17 +245,41 @@ class ReceiptWindow:
         waiting = (held.sizes[: held.sent][~held.confirmed[: held.sent]] for held in self._held)
         return max((int(sizes.max(initial=0)) for sizes in waiting), default=0)
 
+    def first_receipt(self) -> str | None:
+        """The receipt of the oldest message that is not confirmed; None if there is none."""
+        for held in self._held:
+            return receipt_id(held.encoded.first_receipt + int(np.argmin(held.confirmed)))
+        return None
+
     def first_destination(self) -> str:
         """The destination of the oldest message that is not confirmed, printable; for error texts."""
-        for held in self._held:
-            return shown(held.encoded.destination(int(np.argmin(held.confirmed))))
-        return "(none)"
+        return self.destination(self.first_receipt()) or "(none)"
 
     def destination(self, receipt: str | None) -> str | None:
         """The destination of the message that waits for this receipt, printable; None if there is none."""
+        found = self._waiting(receipt)
+        return None if found is None else shown(found[0].encoded.destination(found[1]))
+
+    def frame(self, receipt: str) -> bytes:
+        """The frame of the message that waits for this receipt."""
+        found = self._waiting(receipt)
+        assert found is not None
+        held, place = found
+        return bytes(held.encoded.frames(place, place + 1))
+
+    def take_out(self, receipt: str) -> None:
+        """Hold the message that waits for this receipt no more. Call :meth:`begin_again` next."""
+        found = self._waiting(receipt)
+        assert found is not None
+        held, place = found
+        held.confirmed[place] = True
+        held.left -= 1
+        self._held = [held for held in self._held if held.left]
+
+    def _waiting(self, receipt: str | None) -> tuple[_Held, int] | None:
         number = receipt_number(receipt or "")
         for held in self._held:
             place = -1 if number is None else number - held.encoded.first_receipt
-            if 0 <= place < held.tried and not held.confirmed[place]:
-                return shown(held.encoded.destination(place))
+            if 0 <= place < len(held.encoded) and not held.confirmed[place]:
+                return held, place
         return None

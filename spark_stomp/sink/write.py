@@ -59,6 +59,7 @@ def send_batches(
             for batch in batches:
                 if encoder is None and batch.num_rows:
                     encoder = row_encoder(options, columns, *sender.open())
+                    sender.instead = encoder.instead
                 for encoded in () if encoder is None else encoder.slices(batch):
                     sender.send(encoded)
         except SinkRowError as error:

@@ -112,6 +112,7 @@ S.6   sink.sender:Sender._failure                        returns error
 S.7   sink.sender:Sender.__exit__                        drops _close
 S.8   sink.write:commit                                  drops prove
 S.9   sink.write:commit                                  never refused
+S.9   sink.sender:Sender._is_left_out                    returns False
 S.10  sink.encoder:RowEncoder._row_by_row
       puts lambda frame: frames.insert(0, frame) for frames.append
 S.11  sink.cells:row_ids                                 puts columns[:1] for columns

@@ -114,6 +114,83 @@ def send_row(sender: Sender, destination: str) -> None:
     sender.finish()
 
 
+class TestARowThatIsRefused:
+    """Of rows that name their destinations; ``onError`` says what becomes of it."""
+
+    NO = "/queue/no"
+
+    def write(self, sender: Sender, to: list[str], **options: str) -> TaskFigures:
+        columns = SinkColumns(("body", "destination", "kind"), False)
+        chosen = sink_options("stomp://h", headerColumns="kind", **options)
+        encoder = row_encoder(chosen, columns, *sender.open())
+        sender.instead = encoder.instead
+        rows = {"body": [b"%d" % at for at in range(len(to))], "destination": to, "kind": ["k"] * len(to)}
+        for part in encoder.slices(pa.record_batch(rows)):
+            sender.send(part)
+        return sender.finish()
+
+    @pytest.mark.rule("S.5", "S.9")
+    @pytest.mark.parametrize("at", [[0], [1], [3], [0, 1, 3]])
+    def test_is_dropped_and_the_others_are_sent_once(
+        self, at: list[int], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        to = [self.NO if place in at else QUEUE for place in range(4)]
+        with DevBroker(refuse=(self.NO,)) as broker, sending(broker.url) as sender:
+            figures = self.write(sender, to, onError="drop")
+            assert broker.connects == 1 + len(at)
+            bodies = broker.bodies(QUEUE)
+        assert set(bodies) == {b"%d" % place for place in range(4) if place not in at}
+        assert (figures.dropped, figures.confirmed) == (len(at), 4 - len(at))
+        assert len(bodies) <= figures.confirmed + figures.resent
+        assert "a row cannot be sent" in caplog.text and "refused SEND to /queue/no" in caplog.text
+
+    @pytest.mark.rule("S.9")
+    def test_goes_to_the_dead_letters(self) -> None:
+        with DevBroker(refuse=(self.NO,)) as broker, sending(broker.url) as sender:
+            dead = {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}
+            figures = self.write(sender, [QUEUE, self.NO, QUEUE], **dead)
+            assert broker.bodies("/queue/dead") == [b"1"]
+            assert set(broker.bodies(QUEUE)) == {b"0", b"2"}
+        assert (figures.dead_lettered, figures.confirmed) == (1, 3)
+
+    @pytest.mark.rule("S.9")
+    def test_is_found_also_if_the_broker_does_not_name_it(self) -> None:
+        def asked(_: int, frame: bytes) -> bytes:
+            return b"ERROR\n\n\0" if b"destination:/queue/no" in frame else b""
+
+        broker = ScriptedBroker(b"x", asked)
+        with sending(broker.serve) as sender:
+            figures = self.write(sender, [QUEUE, self.NO, QUEUE], onError="drop")
+        assert (figures.dropped, figures.confirmed) == (1, 2)
+
+    @pytest.mark.rule("S.5")
+    @pytest.mark.parametrize(
+        ("refused", "options"),
+        [
+            (NO, {"onError": "fail"}),
+            ("/queue/dead", {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}),
+        ],
+    )
+    def test_fails_the_task_otherwise(self, refused: str, options: dict[str, str]) -> None:
+        fails = pytest.raises(DestinationRefused, match=f"refused SEND to {refused}")
+        with DevBroker(refuse=(self.NO, refused)) as broker, sending(broker.url) as sender, fails:
+            self.write(sender, [QUEUE, self.NO], **options)
+
+    @pytest.mark.rule("S.5")
+    def test_is_the_querys_problem_if_the_option_names_the_destination(self) -> None:
+        columns, chosen = (
+            SinkColumns(("body",), False),
+            sink_options("stomp://h", destination=self.NO, onError="drop"),
+        )
+        with DevBroker(refuse=(self.NO,)) as broker, sending(broker.url) as sender:
+            encoder = row_encoder(chosen, columns, *sender.open())
+            sender.instead = encoder.instead
+            (part,) = encoder.slices(pa.record_batch({"body": [b"x"]}))
+            with pytest.raises(DestinationRefused):
+                sender.send(part)
+                sender.finish()
+
+
 class TestRefusals:
     @pytest.mark.rule("S.5")
     def test_one_that_names_its_message_names_the_destination_and_is_final(self) -> None:

@@ -10,6 +10,7 @@ from support.codec import decode
 
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import (
+    BrokerError,
     FrameEncodeError,
     RowNotText,
     RowTooLarge,
@@ -347,6 +348,26 @@ class TestDeadLetters:
             "content-length": "4",
         }
         assert found[2].body == b"good"
+
+    @pytest.mark.rule("S.9")
+    def test_of_a_frame_that_the_broker_refuses(self) -> None:
+        rows = {"body": [b"\0x"], "destination": ["/no:w"], "headers": [[("a", "1:\n"), ("b", "2")]]}
+        encoder = encoder_for(batch_of(rows), **self.RULES)
+        (encoded,) = encoder.slices(batch_of(rows))
+        instead = encoder.instead(bytes(encoded.data), BrokerError("it is gone"))
+        assert instead is not None and (instead.first_receipt, instead.dead_lettered) == (1, 1)
+        assert instead.destinations == {"/queue/dead"}
+        (letter,) = decode("1.2", [bytes(instead.data)]).frames
+        assert letter.body == b"\0x"
+        assert dict(letter.headers) == {
+            "destination": "/queue/dead",
+            "a": "1:\n",
+            "b": "2",
+            "dead-letter-from": "/no:w",
+            "dead-letter-reason": "[STOMP_SINK_ROW_REFUSED] it is gone",
+            "receipt": receipt_id(1),
+            "content-length": "2",
+        }
 
     @pytest.mark.rule("S.11")
     def test_have_the_headers_of_their_columns_and_the_id_of_the_row(self) -> None:
