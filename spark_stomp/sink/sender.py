@@ -474,10 +474,19 @@ class Sender:
     def _disconnect(self) -> None:
         assert self._connection is not None
         self._stop_pump()
+        self._progress.made()
+        # Every message is confirmed. If the task failed here, Spark would only send all of them again.
         try:
             self._connection.disconnect()
+        except ReceiptTimeout as error:
+            self._progress.blocked = True
+            self._progress.made()
+            log.warning(
+                "%s, after it had confirmed every message: it counts as blocked. A broker whose memory or "
+                "disk is full reads nothing more of a connection that sends",
+                error,
+            )
         except StompError as error:
-            # Every message is confirmed. If the task failed here, Spark would only send all of them again.
             log.info("the sink did not end with an orderly DISCONNECT: %s", error)
         self._close()
 

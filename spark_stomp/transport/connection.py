@@ -195,13 +195,14 @@ class Connection:
         """The exception for an ERROR frame. ``what`` names the request that it answers, if that is known."""
         return broker_error(event, self.peer, what, self._secrets)
 
-    def disconnect(self, timeout: float = _DISCONNECT_TIMEOUT, most: int | None = None) -> None:
+    def disconnect(self, timeout: float | None = None, most: int | None = None) -> None:
         """Send DISCONNECT and wait for its receipt.
 
         Raises ReceiptTimeout if it has not arrived after ``timeout`` seconds (5 by default), or about
         ``most`` bytes; BrokerError on an ERROR frame; or an error of :meth:`poll`.
         """
         self.require_open()
+        timeout = _DISCONNECT_TIMEOUT if timeout is None else timeout
         deadline, before = self._clock() + timeout, self.received
         self.session.request("DISCONNECT", receipt=self.session.new_receipt())
         while True:

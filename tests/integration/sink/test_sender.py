@@ -114,6 +114,21 @@ def send_row(sender: Sender, destination: str) -> None:
     sender.finish()
 
 
+@pytest.mark.rule("S.4")
+def test_a_broker_that_reads_no_disconnect_was_blocked(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As RabbitMQ under an alarm: what it had read before is confirmed."""
+    monkeypatch.setattr("spark_stomp.transport.connection._DISCONNECT_TIMEOUT", 0.2)
+    with DevBroker() as broker, sending(broker.url) as sender:
+        sender.send(encoded([b"x"]))
+        wait_until(lambda: sender.figures.confirmed == 1, what="the receipt")
+        broker.faults.answer_nothing = True
+        figures = sender.finish()
+    assert figures.confirmed == 1 and figures.blocked_seconds >= 0.2
+    assert "did not confirm DISCONNECT" in caplog.text and "memory or disk is full" in caplog.text
+
+
 class TestARowThatIsRefused:
     """Of rows that name their destinations; ``onError`` says what becomes of it."""
 
