@@ -282,10 +282,11 @@ class Sender:
             )
         progress.blocked = True
         log.warning(
-            "%s has confirmed nothing for %.0f s and takes no more bytes: it counts as blocked. The task "
-            "waits for it up to blockedTimeout (%gs); without a receipt yet: %s",
+            "%s has confirmed nothing for %.0f s%s: it counts as blocked. The task waits for it up to "
+            "blockedTimeout (%gs); without a receipt yet: %s",
             connection.peer,
             progress.silence,
+            " and takes no more bytes" if connection.has_unsent else "",
             options.blocked_timeout,
             counted(self._window.unconfirmed, "message"),
         )
@@ -429,7 +430,7 @@ class Sender:
 
     def _may_recover(self, error: StompError) -> bool:
         """Whether another connection may succeed."""
-        if self._speaks is None and not self._patient:
+        if self._speaks is None and not (self._patient or error.passing):
             return False
         # A broker that was blocked for too long would also be blocked on the next connection. A task that is
         # patient is not the first of its query, so the broker has accepted the login before.

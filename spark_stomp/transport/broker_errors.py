@@ -35,12 +35,14 @@ def connect_refused(
 ) -> LoginRefused | ConnectFailed:
     """The exception for an ERROR frame in answer to a CONNECT with ``client_id`` and ``host``.
 
-    It is a ConnectFailed, which is tried again, if the broker stops or if a relay has no broker. Brokers
-    quote what they refuse, so ``secrets`` are replaced in the quotation.
+    It is a ConnectFailed that is ``passing`` if the broker starts or stops, or if a relay has no broker.
+    Brokers quote what they refuse, so ``secrets`` are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
     if _STOPPING.search(words) or _NO_BROKER.search(words):
-        return ConnectFailed(f"{peer} has no broker to connect to, or it is stopping: {words}")
+        away = ConnectFailed(f"{peer} has no broker to connect to, or it is starting or stopping: {words}")
+        away.passing = True
+        return away
     if _VIRTUAL_HOST.search(words):
         words += f". The header host was {shown(host)}: set the option virtualHost to what this broker wants"
     # Searched before secrets are replaced, because a secret may be a part of these words.

@@ -224,6 +224,18 @@ class TestRefusals:
             assert sender.figures.confirmed == before + 1
 
     @pytest.mark.rule("S.5")
+    def test_a_broker_that_is_not_ready_is_waited_for_by_a_first_batch(self) -> None:
+        """Apollo says so while it replays its log."""
+        answers = [b"ERROR\nmessage:Virtual host stopped.\n\n\0"] * 2
+
+        def serve(connection: socket.socket) -> None:
+            says(answers.pop() if answers else b"CONNECTED\nversion:1.2\n\n\0")(connection)
+
+        with sending(serve) as sender:
+            sender.open()
+            assert not answers and sender.figures.connections == 1
+
+    @pytest.mark.rule("S.5")
     def test_a_task_that_spark_tries_again_sends_a_refused_password_once(self) -> None:
         """Spark tries a task again at once, and most servers count the refusals."""
         users = CountedUsers(ada="right")
@@ -420,19 +432,19 @@ class TestWhileSparkComputes:
 class TestABlockedBroker:
     @pytest.mark.rule("S.4")
     def test_is_waited_for_and_goes_on(self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
-        options = {"receiptTimeout": "200ms", "blockedTimeout": "60s", "receiptWindowBytes": "1m"}
+        options = {"receiptTimeout": "200ms", "blockedTimeout": "60s", "receiptWindowBytes": "64m"}
         with FaultProxy(devbroker.port) as proxy, sending(proxy.url, **options) as sender:
             sender.open()
             proxy.hold(Way.TO_BROKER)
             heal = threading.Timer(1.0, proxy.heal)
             heal.start()
-            for part in slices([b"x" * 100_000] * 100, 5):
+            for part in slices([b"x" * 500_000] * 100, 5):
                 sender.send(part)
             figures = sender.finish()
             heal.join()
         assert (figures.confirmed, figures.resent, figures.connections) == (100, 0, 1)
         assert 0.2 <= figures.blocked_seconds < 30
-        assert "counts as blocked" in caplog.text
+        assert "and takes no more bytes: it counts as blocked" in caplog.text
         assert "takes messages again; it was blocked" in caplog.text
 
     @pytest.mark.rule("S.4", "S.6")
@@ -461,6 +473,7 @@ class TestABlockedBroker:
             sender.finish()
         assert ("none of 3 messages" in str(error.value) and "probe --scratch" in str(error.value)) != blocked
         assert ("counts as blocked" in caplog.text) == blocked
+        assert "no more bytes" not in caplog.text  # it has read all of them
 
     @pytest.mark.rule("S.4")
     def test_messages_are_no_progress(self) -> None:

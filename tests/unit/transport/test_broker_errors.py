@@ -62,11 +62,14 @@ def test_line_ends_and_control_codes_are_escaped(told: dict[str, Any]) -> None:
         ("Broker not available.", "STOMP_CONNECT_FAILED", False),
         ("Failed to connect: Connection refused", "STOMP_CONNECT_FAILED", False),
         ("the broker is shutting down", "STOMP_CONNECT_FAILED", False),
+        ("Virtual host stopped.", "STOMP_CONNECT_FAILED", False),
     ],
 )
 def test_an_error_that_answers_connect(words: str, code: str, named: bool) -> None:
     event = ErrorReceived(Frame("ERROR", (("message", words),)))
-    said = str(connect_refused(event, "broker:1", None, "/prod"))
+    error = connect_refused(event, "broker:1", None, "/prod")
+    said = str(error)
+    assert error.passing == (code == "STOMP_CONNECT_FAILED")
     assert said.startswith(f"[{code}]") and words in said
     assert ("virtualHost" in said and "/prod" in said) == named
 
