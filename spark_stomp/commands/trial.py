@@ -287,7 +287,7 @@ def _ids(trial: Trial, first: dict[int, Frame], again: dict[int, Frame]) -> Find
         columns = zip(*pairs, strict=True)
         return dialect.stable_ids(*([(text or "").encode() for text in column] for column in columns))
 
-    # An id of a broker that is not known may begin again when it is restarted, so those of producers come first.
+    # Those of producers come first: an id of a broker that is not known may begin again at its restart.
     tried = {OWN_ID: "if idHeader names an id that producers set", "message-id": "if idHeader = message-id"}
     known = {dialect.id_header: dialect.id_header} if dialect.id_header else {}
     for header, words in ({**known, **tried} | known).items():

@@ -199,10 +199,10 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
         and options.id_header == _OWN_ID
     ):
         yield (
-            "idHeader = message-id is an id of the broker's own, and whether this broker begins again with the "
-            "same ids when it is restarted is not known. If it does, a new message with the id and the body of "
-            "one that the journal remembers is ACKed and gives no row. Let your producers set a unique id, and "
-            "name its header in idHeader"
+            "idHeader = message-id is an id of the broker's own, and whether this broker begins again with "
+            "the same ids when it is restarted is not known. If it does, a new message with the id and the "
+            "body of one that the journal remembers is ACKed and gives no row. Let your producers set a "
+            "unique id, and name its header in idHeader"
         )
     if not (dialect.id_header or options.id_header or options.of_streams) and speaks:
         yield (

@@ -418,10 +418,14 @@ class Sender:
             hints.append(f"A message without a receipt has {largest} bytes as a frame, and {limit[1]}")
         alone = self._window.in_flight == 1 and not isinstance(error, DestinationRefused)
         self._ended_alone += alone
+        # One connection may break for any reason.
+        silent = (
+            isinstance(error, ConnectionLost) and self._figures.connections > 1 and self._window.in_flight
+        )
+        if silent and outgoing.silent_refusal and len(hints) == 1:
+            hints.append(outgoing.silent_refusal)
         if not alone or self._ended_alone < _MOST_ENDED:
             return error if len(hints) == 1 else ConnectionLost(". ".join(hints))
-        if isinstance(error, ConnectionLost) and outgoing.silent_refusal and len(hints) == 1:
-            hints.append(outgoing.silent_refusal)
         return DestinationRefused(
             f"{self._ended_alone} connections in a row have ended after the same message alone was sent to "
             f"{self._window.first_destination()}, and before its receipt came: the broker refuses it. The "

@@ -157,6 +157,21 @@ class TestRefusals:
         assert ("stomp.max_frame_size" in caplog.messages[0]) == (size == 5)
         assert b"".join(sent) == b"abcccc" or b"".join(sent) == b"abcabccc"
 
+    def test_connections_that_end_without_a_word_in_spite_of_progress(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A full queue of RabbitMQ with a slow consumer. The first connection may break for any reason."""
+        sends: list[int] = []
+
+        def asked(connection: int, frame: bytes) -> bytes:
+            sends.extend([connection] if frame.startswith(b"SEND") else [])
+            return CLOSE if sends.count(connection) > 1 and connection < 4 else b""
+
+        with sending(ScriptedBroker(b"RabbitMQ/4", asked).serve, receiptWindow=2) as sender:
+            assert finish(sender, *[b"x"] * 8).confirmed == 8
+        lost = [text for text in caplog.messages if "connection lost" in text]
+        assert ["reject-publish" in text for text in lost] == [False, True, True]
+
     @pytest.mark.rule("S.5")
     def test_one_that_names_no_message_is_believed_the_third_time(self) -> None:
         """RabbitMQ's never name one. It might have been the broker's end."""
