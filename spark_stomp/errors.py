@@ -70,9 +70,13 @@ class StompError(Exception):
     """Base of every error that this package raises. ``str()`` starts with ``[code]``.
 
     The text is one printable line of bounded length, whatever it quotes.
+
+    ``passing``: it says nothing about a request or a message, but that the broker starts, stops, is full, is
+    away or has failed.
     """
 
     code: ClassVar[str] = "STOMP_ERROR"
+    passing = False
 
     @property
     def message(self) -> str:
@@ -208,14 +212,9 @@ class ConnectionLost(TransportError):
 
 
 class BrokerError(StompError):
-    """The broker sent an ERROR frame. The text quotes it.
-
-    ``passing``: it says nothing about a request or a message, but that the broker stops, is away or has
-    failed.
-    """
+    """The broker sent an ERROR frame. The text quotes it."""
 
     code = "STOMP_BROKER_ERROR"
-    passing = False
 
 
 class LoginRefused(BrokerError):

@@ -68,6 +68,8 @@ ACTIVEMQ = Dialect(
     ),
     errors=ErrorTexts(
         stopping=r"(?i:BrokerStopp)",
+        # With sendFailIfNoSpace.
+        passing=r"ResourceAllocationException\b",
         # "Broker: b - Client: c already connected from tcp://..."
         client_id_in_use=r"(?i:client.*\balready (been )?(connected|in use|set))",
     ),

@@ -74,6 +74,7 @@ ARTEMIS = Dialect(
     errors=ErrorTexts(
         client_id_in_use=r"(?i:client.?id.*\bin use)",
         unasked=r"consumer with ID\b.*\bdisconnected by server",
+        passing=r"AMQ339011\b|AMQ229102\b",
         remedy=_remedy,
     ),
     head_of_queue="Browse it with AMQP or in the console, and remove it or move it to another address there",

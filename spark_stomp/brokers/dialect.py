@@ -44,7 +44,7 @@ def _no_remedy(text: str, what: str, hide: Hide) -> str:
 class ErrorTexts:
     """How one kind of broker words its ERRORs.
 
-    The first five are regular expressions for the ``message`` header with the body behind it; the empty one
+    The first six are regular expressions for the ``message`` header with the body behind it; the empty one
     stands for none.
 
     Attributes:
@@ -54,6 +54,8 @@ class ErrorTexts:
         failed: how the text begins if the broker's own code failed, and it refuses nothing.
         unasked: how the text begins if it ends a subscription that it has confirmed before, perhaps because
             of a message that it cannot deliver. That answers no request.
+        passing: what may end by itself, and so proves nothing about a message: a destination is full, or a
+            subscription is cancelled.
         remedy: what to do, as the end of a sentence; empty if the text is not known. ``what`` names the
             request that was refused, and is empty only if it may be a SEND. ``hide`` removes secrets from
             what is quoted.
@@ -65,6 +67,7 @@ class ErrorTexts:
     client_id_in_use: str = ""
     failed: str = ""
     unasked: str = ""
+    passing: str = ""
     remedy: Callable[[str, str, Hide], str] = _no_remedy
     named_queue: Callable[[str], str | None] = lambda text: None
 

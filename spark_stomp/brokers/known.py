@@ -38,7 +38,8 @@ GENERIC: Final = Dialect(
     ),
     lasting=LASTING,
     errors=ErrorTexts(
-        stopping=r"(?i:\bshut(ting)?[ -]?down\b|\bbeing (stopped|shut)|\bstopping\b)",
+        # The last one is Apollo while it replays its log.
+        stopping=r"(?i:\bshut(ting)?[ -]?down\b|\bbeing (stopped|shut)|\bstopping\b|^virtual host stopped)",
         # Spring's relay.
         no_broker=r"^(Broker not available|Failed to connect|Connection to broker closed)",
     ),

@@ -35,9 +35,11 @@ GROUPS = frozenset({"JMSXGroupID", "_AMQ_GROUP_ID"})
 
 # Brokers end the connection, often without an ERROR, if they cannot read one of these values.
 PRIORITY = ValueRule("priority", "0*[0-9]", "be from 0 to 9")
-TIMESTAMP = ValueRule("timestamp", "[0-9]{1,18}", "be a whole number")
-# A signed number of 64 bits; 0 means that the message never expires.
-EXPIRES = ValueRule("expires", "[0-9]{1,18}|[1-8][0-9]{18}", "be a time in ms, or 0")
+# A signed number of 64 bits. A time in ns since 1970 has 19 digits.
+_LONG = "[0-9]{1,18}|[1-8][0-9]{18}"
+TIMESTAMP = ValueRule("timestamp", _LONG, "be a whole number from 0 to 9e18")
+# 0 means that the message never expires.
+EXPIRES = ValueRule("expires", _LONG, "be a time in ms, or 0")
 
 
 @dataclass(frozen=True)

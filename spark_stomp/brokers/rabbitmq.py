@@ -272,6 +272,7 @@ RABBITMQ = Dialect(
         failed=r"Processing error\b|.*(?:NOT_FOUND - home node .* is down or inaccessible"
         r"|PRECONDITION_FAILED - stream queue .* does not have a running replica on the local node)",
         unasked=r"Server cancelled subscription\b|AMQP channel died\b",
+        passing=r"^Server cancelled subscription\b",
         remedy=remedy,
         named_queue=queue_that_differs,
     ),

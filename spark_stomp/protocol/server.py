@@ -104,22 +104,22 @@ class ServerConnection(Session[ServerEvent]):
         self._required = _REQUIRED[version]
         source = FrameDecoder(version, config.limits)
         self._start(source, config.heartbeat, self._client_heartbeat, now, config.receive_margin)
-        self._out.append(data)
+        self._queue(data)
 
     def message(self, headers: Headers, body: bytes) -> None:
         """Queue a MESSAGE frame. The caller gives all headers, including ``content-length``."""
         self._machine.check("MESSAGE")
-        self._out.append(encode_frame(Frame("MESSAGE", tuple(headers), body), self._chosen))
+        self._queue(encode_frame(Frame("MESSAGE", tuple(headers), body), self._chosen))
 
     def message_raw(self, data: bytes) -> None:
         """Queue a MESSAGE frame that is already encoded in the negotiated version."""
         self._machine.check("MESSAGE")
-        self._out.append(data)
+        self._queue(data)
 
     def receipt(self, receipt_id: str) -> None:
         """Queue a RECEIPT: the frame that asked for it was processed."""
         self._machine.check("RECEIPT")
-        self._out.append(encode_frame(Frame("RECEIPT", (("receipt-id", receipt_id),)), self._chosen))
+        self._queue(encode_frame(Frame("RECEIPT", (("receipt-id", receipt_id),)), self._chosen))
 
     def error(self, message: str, *, detail: str = "", receipt_id: str | None = None) -> None:
         """Queue an ERROR, the last frame. The caller closes once it is sent (STOMP 1.2, "ERROR").
@@ -136,13 +136,17 @@ class ServerConnection(Session[ServerEvent]):
         """End the session. Queued frames may still be sent; nothing more is read."""
         self._machine.local(CLOSE)
 
+    def _queue(self, frame: bytes) -> None:
+        """Queue a frame and, as brokers do, an end of line: one client takes no second frame without it."""
+        self._out += (frame, b"\n")
+
     def _queue_error(self, message: str, detail: str, receipt_id: str | None, headers: Headers = ()) -> None:
         body = detail.encode()
         own = [("message", " ".join(message.split())), *headers]
         if receipt_id is not None:
             own.append(("receipt-id", receipt_id))
         own += [("content-type", "text/plain;charset=utf-8"), ("content-length", str(len(body)))]
-        self._out.append(encode_frame(Frame("ERROR", tuple(own), body), self._chosen))
+        self._queue(encode_frame(Frame("ERROR", tuple(own), body), self._chosen))
 
     # --- what comes
 

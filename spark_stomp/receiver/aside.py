@@ -32,7 +32,7 @@ class Aside:
         self.count = 0
         self._careful = careful
         self._blocks: list[tuple[MessageBlock, int]] = []
-        self._bytes = 0
+        self.size = 0
         self._last = 0.0
 
     @property
@@ -45,7 +45,7 @@ class Aside:
         self._blocks.append((block, received_at))
         self._last = time.monotonic()
         self.count += len(block.ends)
-        self._bytes += len(block.data)
+        self.size += len(block.data)
 
     def left(self, otherwise: float) -> float:
         """For how many seconds messages still have to wait here; ``otherwise`` if there are none."""
@@ -57,13 +57,13 @@ class Aside:
         Before that, if there is no more room in memory, or if the broker sends nothing more before an ACK:
         it lets ``most`` messages be un-acked; None if that is not known.
         """
-        full = self._bytes >= held.inbox.room or (most is not None and self.count + held.unacked >= most)
+        full = self.size >= held.inbox.room or (most is not None and self.count + held.unacked >= most)
         return self.take() if not self.is_over and (full or not self.left(1.0)) else []
 
     def take(self) -> list[tuple[MessageBlock, int]]:
         """Take all messages."""
         blocks, self._blocks = self._blocks, []
-        self.count = self._bytes = 0
+        self.count = self.size = 0
         return blocks
 
     def is_done(self, held: Deliveries, achieved: int, quiet: float) -> bool:

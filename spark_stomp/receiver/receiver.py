@@ -29,7 +29,6 @@ from functools import partial
 
 from spark_stomp.brokers import Dialect, Subscription, dialect_for
 from spark_stomp.errors import (
-    BrokerError,
     ConnectFailed,
     DeliveryError,
     MalformedMessageError,
@@ -63,7 +62,7 @@ from spark_stomp.receiver.subscription import (
     redelivery_warnings,
     risks,
 )
-from spark_stomp.receiver.turns import Ended, Turns
+from spark_stomp.receiver.turns import Ended, Turns, may_be_about_a_message
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next_attempt
 
@@ -111,7 +110,7 @@ class Receiver:
         self._warned: set[str] = set()
         self._connections = ConnectionStatus(since=time.time())
         self._let_in: float | None = None
-        self._subscribed_since = 0.0
+        self._subscribed_since = self._asked_at = 0.0  # the second: when messages were last asked for
         self._last_active = time.monotonic()
         self._stopping = threading.Event()
         self._reader = BoundedReader(settings, deliveries, self._notify, self._stopping)
@@ -152,8 +151,7 @@ class Receiver:
             window=self._window.prefetch,
             window_bytes=self._window.bytes or self._settings.max_buffered_bytes,
             destinations=self._settings.destinations,
-            # Read last: if it is not None, all values above are from the connection that brought the
-            # malformed message.
+            # Read last: then all values above are from the connection that brought the malformed message.
             refused=self.refused,
         )
 
@@ -193,6 +191,7 @@ class Receiver:
             while self._stop_deadline is None:
                 try:
                     self._use_one_connection()
+                    retry.ended(0.0, self._reader.clock(), achieved=True)
                 except StompError as error:
                     self._wait_to_reconnect(error, retry)
         except MessageUndeliverable as error:
@@ -261,24 +260,22 @@ class Receiver:
 
     def _how_it_ended(self, error: StompError) -> Ended:
         held = self._deliveries
+        since = time.monotonic() - self._reader.active_at(self._asked_at)
+        size = held.unacked_bytes + self._aside.size
         return Ended(
             unacked=held.unacked + self._aside.count,
             given=held.unacked,
             achieved=self._achieved,
-            by_error=type(error) is BrokerError and not error.passing,
+            by_error=may_be_about_a_message(error, since, size),
             acks_sent=held.receipts_awaited > 0,
-            narrows=self._narrows,
+            narrows=self._dialect.limits_unacked and self.individual,
+            keeps=not self._lost,
         )
 
     @property
     def _achieved(self) -> int:
         """How many messages of this connection need nothing more."""
         return self._deliveries.confirmed
-
-    @property
-    def _narrows(self) -> bool:
-        """Whether a smaller prefetch helps: the broker obeys it, and redelivers what is not ACKed."""
-        return self._dialect.limits_unacked and not self._lost
 
     @property
     def _lost(self) -> list[str]:
@@ -321,6 +318,7 @@ class Receiver:
         self._choose_window()
         self._subscriptions = {subscription.id: one for one, subscription in chosen.items()}
         # Before the receipts are awaited, because messages may come before them.
+        self._asked_at = time.monotonic()
         self._deliveries.connected(keyed=individual and id_header is not None)
         requests: dict[str, str] = {}
         take, poll = partial(self._handle, connection), partial(self._poll_before, connection, requests)
@@ -337,7 +335,7 @@ class Receiver:
             headers = (*own, *self._prefetch_headers(one), *subscription.headers)
             session.request("SUBSCRIBE", headers, receipt=receipt)
         connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
-        self._subscribed_since = self._last_active = time.monotonic()
+        self._subscribed_since = self._last_active = self._asked_at = time.monotonic()
         before, now = self._connections, time.time()
         self._connections = before.subscribed(now)
         if before.is_lost:
@@ -428,7 +426,7 @@ class Receiver:
                 self._take_malformed(connection, event)
             elif isinstance(event, ReceiptReceived):
                 self._deliveries.confirm(event.receipt_id)
-                self._last_active = time.monotonic()
+                self._last_active = self._asked_at = time.monotonic()
                 self._reader.receipt_came()
             elif isinstance(event, Frame):
                 self._warn_once("stray", foreign_message(event))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from spark_stomp.errors import ClientIdInUse, StompError
+from spark_stomp.errors import ClientIdInUse, ConnectFailed, StompError
 
 # Characters of a broker's error that the status shows. A judgement, not measured.
 _SHOWN = 1_000
@@ -66,14 +66,15 @@ class ConnectionStatus:
     def may_try_again(self, error: StompError, let_in: float | None, timeout: float) -> bool:
         """Whether another attempt makes sense after ``error``.
 
-        Before any login or ClientIdInUse, an error most likely means a wrong setting: do not try again. From
-        the first accepted login, ``let_in`` seconds ago (None: there was none), to the first subscription,
-        try for ``timeout`` seconds. After that, and after ClientIdInUse, only ``reconnectTimeout`` limits the
-        attempts.
+        Before any login, an error most likely means a wrong setting: do not try again. From the first
+        accepted login, ``let_in`` seconds ago (None: there was none), to the first subscription, try for
+        ``timeout`` seconds. After that, after ClientIdInUse, and if a broker said to CONNECT that it starts
+        or stops, only ``reconnectTimeout`` limits the attempts.
         """
-        # Without a login, only ClientIdInUse leads to a second attempt.
-        was_in_use = let_in is None and self.attempts > 1
-        if self.connections or isinstance(error, ClientIdInUse) or was_in_use:
+        # Without a login, only the latter two lead to a second attempt.
+        was_there = let_in is None and self.attempts > 1
+        not_ready = isinstance(error, ConnectFailed) and error.passing
+        if self.connections or isinstance(error, ClientIdInUse) or not_ready or was_there:
             return True
         return let_in is not None and let_in < timeout
 

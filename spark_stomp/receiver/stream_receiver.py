@@ -262,10 +262,6 @@ class StreamReceiver(Receiver):
         return int(self._cursor is not None and self._cursor.came)
 
     @property
-    def _narrows(self) -> bool:
-        return False  # what came is not asked for again
-
-    @property
     def _has_room(self) -> bool:
         """Whether RabbitMQ may send more."""
         held = self._stream.inbox.memory_bytes

@@ -27,6 +27,8 @@ _STOPPED_AFTER = 2.0
 # This many messages that are recognised as redelivered, although the broker did not mark them, are worth a
 # warning. A judgement.
 _MANY_UNMARKED = 100
+# The header with the id that a broker gives a message.
+_OWN_ID = "message-id"
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ class Window:
         prefetch = min(prefetch, turn.prefetch or prefetch)
         most = settings.max_buffered_bytes
         window_bytes = dialect.window_bytes(prefetch, frame_bytes=mean_bytes, max_bytes=most)
-        return cls(prefetch, window_bytes, _may_stop_early(dialect, settings))
+        # A batch that waits for more messages than a careful turn may have does not wait for long.
+        stops_early = turn.prefetch is not None or _may_stop_early(dialect, settings)
+        return cls(prefetch, window_bytes, stops_early)
 
     def most(self, subscriptions: Sized) -> int | None:
         """How many messages may be un-acked on a connection with ``subscriptions``; None if not known."""
@@ -189,7 +193,20 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
             "unless configured otherwise, and each broken connection costs one or more"
         )
     # The first receiver speaks for the query.
-    if not (dialect.id_header or options.id_header or options.of_streams) and settings.name.endswith("#0"):
+    speaks = settings.name.endswith("#0")
+    if (
+        speaks
+        and dialect.unknown is not None
+        and options.journal is not None
+        and options.id_header == _OWN_ID
+    ):
+        yield (
+            "idHeader = message-id is an id of the broker's own, and whether this broker begins again with "
+            "the same ids when it is restarted is not known. If it does, a new message with the id and the "
+            "body of one that the journal remembers is ACKed and gives no row. Let your producers set a "
+            "unique id, and name its header in idHeader"
+        )
+    if not (dialect.id_header or options.id_header or options.of_streams) and speaks:
         yield (
             f"messages of {dialect.name} carry no id that survives redelivery: stable_id is null in all "
             "rows, so that dropDuplicates by it keeps one row, and a redelivered message may give a second "

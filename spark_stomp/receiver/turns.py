@@ -1,23 +1,25 @@
-"""What the next connection of a receiver asks for, after connections that ended early.
+"""What the next connection of a receiver asks for, after connections that an ERROR ended.
 
 Some brokers cannot turn every message into STOMP: they end the connection at each attempt to deliver it. It
 stays at its place in the queue, and what was sent before it comes again. A receiver that asks for as much as
 ever gives the same rows again and again, and drives good messages to the broker's limit of deliveries.
 
-Plan. A *turn* is what one connection reads: destinations, and how many messages of each may be un-acked. If
-an ERROR ends the connection, or two in a row end before an ACK is confirmed, the receiver becomes *careful*.
-A destination is asked for a hundredth of the messages that came, at last for one. After an ERROR each has a
-turn of its own, so that the others go on and the one that is the cause is found. What a careful
-connection brings is put aside, and counts as received once nothing more comes for a moment: by then the
-connection would have ended. A careful turn is over once more messages are ACKed than came before it, or once
-nothing more comes. After the last turn, all destinations are read as the options say.
+Plan. A *turn* is what one connection reads: destinations, and how many messages of each may be un-acked. An
+ERROR may be about a message if it answers no request and comes at once after messages were asked for. One
+such ERROR may have any cause, and the next connection asks for as much as before. If that one does not get
+past what came on the first, the receiver becomes *careful*. A destination is asked for a hundredth of the
+messages that came, at last for one. Each has a turn of its own, so that the others go on and the one that
+is the cause is found. What a careful connection brings is put aside, and counts as received once nothing
+more comes for a moment: by then the connection would have ended. A careful turn is over once more messages
+are ACKed than came before it, or once nothing more comes. After the last turn, all destinations are read as
+the options say.
 
 Invariants:
 
 - A turn that ends early goes behind the others.
 - If one message may be un-acked, no message comes twice because of what is behind it.
-- Three connections in a row that read one destination, and that an ERROR ends before anything is achieved,
-  end the query. A connection that ends in another way proves nothing about a message.
+- Three connections in a row that read one destination, and that such an ERROR ends before anything is
+  achieved, end the query. A connection that ends in another way proves nothing about a message.
 
 A hundredth, because each step costs a message a delivery, and Artemis drops it after ten: with a prefetch of
 40,000 the steps are 400, 4 and 1. Each is done after some hundred batches. A judgement.
@@ -29,13 +31,28 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Final
 
+from spark_stomp.errors import BrokerError, StompError
 from spark_stomp.quoting import counted, listed
 
 _PART: Final = 100
-# Connections in a row that end the query. A judgement, not measured.
+# An ERROR because of a message comes within these seconds after SUBSCRIBE or ACKs asked for it, and the time
+# that the messages before it take at so many bytes a second. Judgements: it takes milliseconds.
+_AT_ONCE: Final = 2.0
+_SLOW: Final = 10e6
+# Connections in a row that make a receiver careful, and that end the query. A judgement, not measured.
+_CAREFUL_AFTER: Final = 2
 _MOST_FAILURES: Final = 3
-# Seconds before the next attempt, for each failure in a row: the cause may pass. A judgement.
-_PAUSE: Final = 1.0
+# Seconds before the next attempt, for each failure in a row. A cluster that fails over may answer with an
+# ERROR for some seconds. A judgement.
+_PAUSE: Final = 5.0
+
+
+def may_be_about_a_message(error: StompError, since: float, size: int) -> bool:
+    """Whether ``error`` may have ended a connection because of a message.
+
+    ``size`` bytes are un-acked, and messages were asked for ``since`` seconds.
+    """
+    return type(error) is BrokerError and not error.passing and since < _AT_ONCE + size / _SLOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +64,14 @@ class Turn:
         prefetch: how many messages of each may be un-acked; None if the options say that.
         suspects: how many messages came un-acked on the connection that ended. The message because of which
             it ended may be the next one.
-        failures: how many connections in a row an ERROR has ended before anything was achieved.
+        errors: how many ERRORs in a row may have been about a message, without getting past the suspects.
+        failures: how many of the last ones came before anything was achieved.
     """
 
     destinations: tuple[str, ...]
     prefetch: int | None = None
     suspects: int = 0
+    errors: int = 0
     failures: int = 0
 
     def __str__(self) -> str:
@@ -80,9 +99,10 @@ class Ended:
         unacked: how many messages came and have no confirmed ACK.
         given: how many of these Spark may know.
         achieved: how many ACKs were confirmed; of a stream, how many messages came.
-        by_error: whether an ERROR ended it that answers no request, and does not say that the broker stops.
+        by_error: whether an ERROR ended it that may be about a message.
         acks_sent: whether ACKs waited for their receipts.
-        narrows: whether a smaller prefetch helps: the broker obeys it, and redelivers what is not ACKed.
+        narrows: whether the broker obeys a smaller prefetch.
+        keeps: whether it redelivers what is not ACKed, and so stays at a message that it cannot deliver.
     """
 
     unacked: int
@@ -91,6 +111,12 @@ class Ended:
     by_error: bool
     acks_sent: bool = False
     narrows: bool = True
+    keeps: bool = True
+
+    @property
+    def may_narrow(self) -> bool:
+        """Whether it helps to ask for less."""
+        return self.narrows and self.keeps
 
 
 class Turns:
@@ -99,7 +125,6 @@ class Turns:
     def __init__(self, destinations: tuple[str, ...]) -> None:
         self._all = Turn(destinations)
         self._turns = deque([self._all])
-        self._in_vain = False
 
     @property
     def now(self) -> Turn:
@@ -113,15 +138,19 @@ class Turns:
 
     def ended(self, end: Ended) -> Turn:
         """The connection of the present turn has ended, but not as planned. Returns what is known of it."""
-        turn = self._turns.popleft()
-        in_vain, self._in_vain = self._in_vain, end.unacked > 0 and not end.achieved
-        if end.by_error or (in_vain and self._in_vain):
-            turn = Turn(turn.destinations, _prefetch(turn, end), end.unacked, _failures(turn, end))
-            parts = [(one,) for one in turn.destinations] if end.by_error else [turn.destinations]
-            self._turns += [replace(turn, destinations=part) for part in parts]
-        else:
-            turn = replace(turn, suspects=max(0, turn.suspects - end.achieved), failures=0)
+        was_careful, turn = self.is_careful, self._turns.popleft()
+        if not end.by_error:
+            turn = replace(turn, suspects=max(0, turn.suspects - end.achieved), errors=0, failures=0)
             self._turns.appendleft(turn)
+            return turn
+        errors = 1 if end.achieved > turn.suspects else turn.errors + 1
+        turn = replace(turn, suspects=end.unacked, errors=errors, failures=_failures(turn, end))
+        if not end.may_narrow or (errors < _CAREFUL_AFTER and not was_careful):
+            self._turns.appendleft(turn)
+            return turn
+        part = max(1, end.unacked // _PART)
+        turn = replace(turn, prefetch=min(part, turn.prefetch or part))
+        self._turns += [replace(turn, destinations=(one,)) for one in turn.destinations]
         return turn
 
     def over(self) -> None:
@@ -129,20 +158,12 @@ class Turns:
         self._turns.popleft()
         if not self._turns:
             self._turns.append(self._all)
-            self._in_vain = False
-
-
-def _prefetch(turn: Turn, end: Ended) -> int | None:
-    if not end.narrows:
-        return turn.prefetch
-    part = max(1, end.unacked // _PART)
-    return part if turn.prefetch is None else min(part, turn.prefetch)
 
 
 def _failures(turn: Turn, end: Ended) -> int:
-    if end.achieved or not end.by_error or len(turn.destinations) > 1:
+    if end.achieved or len(turn.destinations) > 1:
         return 0
     # If more messages may be un-acked, the cause may be one behind those that came or were ACKed.
-    least = turn.prefetch == 1 or not end.narrows
-    at_once = not end.unacked or (least and not end.given)
+    least = turn.prefetch == 1 or not end.may_narrow
+    at_once = end.keeps and (not end.unacked or (least and not end.given))
     return turn.failures + 1 if at_once or (least and end.acks_sent) else 0

@@ -21,6 +21,7 @@ from spark_stomp.logs import get_log, show
 from spark_stomp.options import ReconnectOptions, SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
+from spark_stomp.sink.progress import Progress
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
@@ -44,55 +45,6 @@ def _warn_of_unknown(destination: str) -> None:
         "second connection. If it does not exist, RabbitMQ confirms and drops messages to it",
         destination,
     )
-
-
-class Progress:
-    """Measures the time since the last progress, and for how long the broker was blocked in all.
-
-    Progress is a receipt, or bytes of a message that the broker took. Heart-beats are not: a broker sends
-    them while RabbitMQ's memory alarm or ActiveMQ's producer flow control stops it from taking messages.
-
-    Args:
-        receipt_timeout: seconds without progress after which the broker counts as blocked.
-        blocked_timeout: seconds to wait for a blocked broker.
-    """
-
-    def __init__(self, receipt_timeout: float, blocked_timeout: float) -> None:
-        self._receipt_timeout = receipt_timeout
-        self._longest = receipt_timeout + blocked_timeout
-        self._last = time.monotonic()
-        self._blocked_before = 0.0
-        # Whether the broker counts as blocked: after ``receipt_timeout`` without progress.
-        self.blocked = False
-
-    @property
-    def silence(self) -> float:
-        """Seconds since the last progress."""
-        return time.monotonic() - self._last
-
-    @property
-    def blocked_seconds(self) -> float:
-        """For how many seconds the broker was blocked in all, up to now."""
-        return self._blocked_before + (self.silence if self.blocked else 0.0)
-
-    def due_in(self) -> float:
-        """Seconds until the broker counts as blocked; if it is blocked already, until the task gives up.
-
-        Negative if that moment has passed.
-        """
-        return (self._longest if self.blocked else self._receipt_timeout) - self.silence
-
-    def made(self) -> float:
-        """Note progress, or that there was nothing to wait for.
-
-        Returns:
-            The seconds for which the broker was blocked until now; 0 if it was not.
-        """
-        blocked = self.silence if self.blocked else 0.0
-        self._blocked_before += blocked
-        self.blocked = False
-        self._last = time.monotonic()
-        return blocked
 
 
 class _Outage:
@@ -288,10 +240,11 @@ class Sender:
             )
         progress.blocked = True
         log.warning(
-            "%s has confirmed nothing for %.0f s and takes no more bytes: it counts as blocked. The task "
-            "waits for it up to blockedTimeout (%gs); without a receipt yet: %s",
+            "%s has confirmed nothing for %.0f s%s: it counts as blocked. The task waits for it up to "
+            "blockedTimeout (%gs); without a receipt yet: %s",
             connection.peer,
             progress.silence,
+            " and takes no more bytes" if connection.has_unsent else "",
             options.blocked_timeout,
             counted(self._window.unconfirmed, "message"),
         )
@@ -426,11 +379,17 @@ class Sender:
             hints.append(f"A message without a receipt has {largest} bytes as a frame, and {limit[1]}")
         alone = self._window.in_flight == 1 and not isinstance(error, DestinationRefused)
         self._ended_alone += alone
+        # One connection may break for any reason.
+        silent = (
+            isinstance(error, ConnectionLost) and self._figures.connections > 1 and self._window.in_flight
+        )
+        if silent and outgoing.silent_refusal and len(hints) == 1:
+            hints.append(outgoing.silent_refusal)
         if not alone or self._ended_alone < _MOST_ENDED:
             return error if len(hints) == 1 else ConnectionLost(". ".join(hints))
-        if isinstance(error, ConnectionLost) and outgoing.silent_refusal and len(hints) == 1:
-            hints.append(outgoing.silent_refusal)
-        self._refused = self._window.first_receipt()
+        # A queue that is full may refuse without a word, and take the message later.
+        if isinstance(error, BrokerError) and not error.passing:
+            self._refused = self._window.first_receipt()
         return DestinationRefused(
             f"{self._ended_alone} connections in a row have ended after the same message alone was sent to "
             f"{self._window.first_destination()}, and before its receipt came: the broker refuses it. The "
@@ -440,7 +399,7 @@ class Sender:
     def _is_left_out(self, error: StompError) -> bool:
         """Whether the message that the broker refused, if it did, needs no receipt any more."""
         receipt, self._refused = self._refused, None
-        if receipt is None or not isinstance(error, DestinationRefused):
+        if receipt is None or not isinstance(error, DestinationRefused) or error.passing:
             return False
         encoded = self.instead(self._window.frame(receipt), error)
         if encoded is None:
@@ -453,7 +412,7 @@ class Sender:
 
     def _may_recover(self, error: StompError) -> bool:
         """Whether another connection may succeed."""
-        if self._speaks is None and not self._patient:
+        if self._speaks is None and not (self._patient or error.passing):
             return False
         # A broker that was blocked for too long would also be blocked on the next connection. A task that is
         # patient is not the first of its query, so the broker has accepted the login before.

@@ -24,8 +24,8 @@ _POSSIBLE_CUT = re.compile(rf"$|['\"]|[:,;] |{re.escape(CUT)}")
 # Characters of the shortest beginning of a secret that is hidden; fewer reveal nothing. A judgement, not
 # measured.
 _SHORTEST_PART = 3
-_STOPPING, _NO_BROKER, _IN_USE, _FAILED, _UNASKED = map(
-    error_pattern, ("stopping", "no_broker", "client_id_in_use", "failed", "unasked")
+_STOPPING, _NO_BROKER, _IN_USE, _FAILED, _UNASKED, _PASSING = map(
+    error_pattern, ("stopping", "no_broker", "client_id_in_use", "failed", "unasked", "passing")
 )
 _VIRTUAL_HOST = re.compile(r"\bvirtual.?host|\bvhost", re.IGNORECASE)
 
@@ -35,12 +35,14 @@ def connect_refused(
 ) -> LoginRefused | ConnectFailed:
     """The exception for an ERROR frame in answer to a CONNECT with ``client_id`` and ``host``.
 
-    It is a ConnectFailed, which is tried again, if the broker stops or if a relay has no broker. Brokers
-    quote what they refuse, so ``secrets`` are replaced in the quotation.
+    It is a ConnectFailed that is ``passing`` if the broker starts or stops, or if a relay has no broker.
+    Brokers quote what they refuse, so ``secrets`` are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
     if _STOPPING.search(words) or _NO_BROKER.search(words):
-        return ConnectFailed(f"{peer} has no broker to connect to, or it is stopping: {words}")
+        away = ConnectFailed(f"{peer} has no broker to connect to, or it is starting or stopping: {words}")
+        away.passing = True
+        return away
     if _VIRTUAL_HOST.search(words):
         words += f". The header host was {shown(host)}: set the option virtualHost to what this broker wants"
     # Searched before secrets are replaced, because a secret may be a part of these words.
@@ -77,7 +79,7 @@ def broker_error(
         error = BrokerError(f"the broker at {peer} failed while it handled {what}: {words}")
     else:
         error = DestinationRefused(f"the broker at {peer} refused {what}: {words}")
-    error.passing = bool(gone or _FAILED.match(said))
+    error.passing = bool(gone or _FAILED.match(said) or _PASSING.search(said))
     return error
 
 

@@ -99,7 +99,9 @@ def open_connection(
             failures.append(error)
     if len(failures) == 1:
         raise failures[0]
-    raise ConnectFailed("no server of url could be used: " + "; ".join(str(failure) for failure in failures))
+    failed = ConnectFailed("no server of url could be used: " + "; ".join(str(one) for one in failures))
+    failed.passing = any(one.passing for one in failures)
+    raise failed
 
 
 def _open_endpoint(

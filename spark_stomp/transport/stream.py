@@ -12,9 +12,10 @@ import re
 import socket
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, TlsRefused
@@ -222,19 +223,14 @@ def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 
 def tls_context(tls: TlsOptions) -> ssl.SSLContext:
-    """The context for these options. Raises TlsRefused, which names the files, if one cannot be loaded."""
-    key = tls.key_secret or tls.key_file
+    """The context for these options. Raises TlsRefused, which names the option that cannot be used."""
     ca_file, ca_text = (None, tls.ca_file) if is_pem(tls.ca_file or "") else (tls.ca_file, None)
     try:
         context = ssl.create_default_context(cafile=ca_file, cadata=ca_text)
-        if tls.cert_file is not None:
-            with _as_file(tls.cert_file) as cert_file, _as_file(key) as key_file:
-                # Never None: OpenSSL would ask for a missing password on the terminal.
-                context.load_cert_chain(cert_file or "", key_file, tls.key_password or "")
     except OSError as error:
-        named = (("tlsCaFile", tls.ca_file), ("tlsCertFile", tls.cert_file), ("tlsKeyFile", tls.key_file))
-        shown = ", ".join(f"{name}={'(PEM text)' if is_pem(value or '') else value}" for name, value in named)
-        raise TlsRefused(f"cannot load the TLS files ({shown}): {error}") from error
+        raise _unusable([("tlsCaFile", tls.ca_file or "", "CERTIFICATE")], error) from error
+    if tls.cert_file is not None:
+        _load_client(context, tls.cert_file, tls)
     context.minimum_version = _VERSIONS[tls.min_version]
     # Certificate authorities check only the subject alternative names (RFC 9525, section 2).
     context.hostname_checks_common_name = False
@@ -242,6 +238,60 @@ def tls_context(tls: TlsOptions) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _load_client(context: ssl.SSLContext, cert: str, tls: TlsOptions) -> None:
+    """Load the client's certificate and key. Raises TlsRefused."""
+    key = tls.key_secret or tls.key_file
+    key_option = "tlsKeySecret" if tls.key_secret else "tlsKeyFile" if key else "tlsCertFile"
+    asked: list[str] = []
+
+    def password() -> str:
+        asked.append(key_option)
+        return tls.key_password or ""
+
+    try:
+        with _as_file(cert) as cert_file, _as_file(key) as key_file:
+            # Without this function OpenSSL would ask for a missing password on the terminal.
+            context.load_cert_chain(cert_file or "", key_file, password)
+    except OSError as error:
+        if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+            raise TlsRefused(f"{key_option} has another private key than that of tlsCertFile") from error
+        if asked:
+            problem = "does not decrypt" if tls.key_password else "is not given, and is needed for"
+            raise TlsRefused(f"tlsKeyPassword {problem} the private key in {key_option}") from error
+        needed = [("tlsCertFile", cert, "CERTIFICATE"), (key_option, key or cert, "PRIVATE KEY")]
+        raise _unusable(needed, error) from error
+
+
+def _unusable(needed: Iterable[tuple[str, str, str]], error: OSError) -> TlsRefused:
+    """The error for the first of ``needed`` options that cannot be used, as far as their files show it.
+
+    Each has its name, its value, and which block its PEM text must have. OpenSSL often says only "PEM lib".
+    """
+    named = [
+        (f"{option} = {'(PEM text)' if is_pem(value) else value}", value, block)
+        for option, value, block in needed
+    ]
+    for shown, value, block in named:
+        if problem := _pem_problem(value, block):
+            return TlsRefused(f"cannot use {shown}: {problem}")
+    return TlsRefused(f"cannot use {', '.join(dict.fromkeys(shown for shown, _, _ in named))}: {error}")
+
+
+def _pem_problem(value: str, block: str) -> str:
+    """Why ``value``, a path or PEM text, has no such block; empty if it seems to have one."""
+    try:
+        content = value.encode() if is_pem(value) else Path(value).read_bytes()
+    except OSError as error:
+        return reason(error)
+    begin = re.search(rf"-----BEGIN [A-Z0-9 ]*{block}-----(\s*\n)?".encode(), content)
+    if begin is None:
+        return (
+            f"it has no -----BEGIN {block}----- line. DER and PKCS#12 must be converted to PEM first, with "
+            "openssl x509, openssl pkey or openssl pkcs12"
+        )
+    return "" if begin[1] else "the lines of its PEM text are joined; each needs its line end"
 
 
 @contextlib.contextmanager

@@ -40,7 +40,9 @@ class TestAFullQueue:
         assert rabbitmq.standing(queue).ready == self.LIMIT
 
     @pytest.mark.rule("S.3")
-    def test_that_is_emptied_gets_few_copies(self, rabbitmq: RabbitMQ) -> None:
+    def test_that_is_emptied_gets_few_copies(
+        self, rabbitmq: RabbitMQ, caplog: pytest.LogCaptureFixture
+    ) -> None:
         queue, rows = self.bounded(rabbitmq), [b"%d" % number for number in range(300)]
         options = rabbitmq.options(reconnectDelay="20ms", reconnectDelayMax="50ms")
         writer = threading.Thread(target=publish, args=(options, queue, rows))
@@ -55,6 +57,7 @@ class TestAFullQueue:
             writer.join()
         assert came.keys() == {*rows}
         assert came.total() < 2 * len(rows)
+        assert "RabbitMQ does so if a queue is full" in caplog.text
 
 
 @pytest.mark.rule("S.5")

@@ -27,12 +27,14 @@ class TestRefusedAcks:
     @pytest.mark.rule("4.11")
     @pytest.mark.parametrize(
         ("server", "count", "connections"),
-        [(b"x", 3, 3), (b"ActiveMQ/6", 1, 4)],
+        [(b"x", 3, 3), (b"ActiveMQ/6", 1, 5)],
         ids=["prefetch unknown", "one message at last"],
     )
     def test_three_in_a_row_fail_the_query_and_name_the_message(
-        self, server: bytes, count: int, connections: int
+        self, server: bytes, count: int, connections: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr("spark_stomp.receiver.turns._PAUSE", 0.01)
+
         def asked(number: int, frame: bytes) -> bytes:
             if frame.startswith(b"SUBSCRIBE"):
                 most = int(header_of(frame, b"activemq.prefetchSize") or b"3")

@@ -14,6 +14,7 @@ from support.logins import CountedUsers
 from support.options import source_options
 from support.receivers import LoneReceiver, receiving
 from support.scripted import NO_STREAM, OURS, ScriptedBroker, answer, message, opened
+from support.tcp import says
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
@@ -399,6 +400,19 @@ class TestReconnect:
         with receiving(ScriptedBroker(b"RabbitMQ/3.10.8", asked).serve, [QUEUE, "/queue/b"]) as receiver:
             receiver.wait_subscribed()
         assert "Server cancelled subscription" in caplog.text and "/queue/b:" not in caplog.text
+
+    @pytest.mark.rule("4.8")
+    def test_a_broker_that_is_not_ready_at_the_beginning_is_waited_for(self) -> None:
+        """Apollo says so while it replays its log."""
+        broker = ScriptedBroker(b"Fake/1", lambda *_: b"")
+        answers = [b"ERROR\nmessage:Virtual host stopped.\n\n\0"] * 2
+
+        def serve(connection: socket.socket) -> None:
+            says(answers.pop())(connection) if answers else broker.serve(connection)
+
+        with receiving(serve) as receiver:
+            receiver.wait_subscribed()
+        assert not answers
 
     @pytest.mark.rule("7.2")
     def test_nobody_there_at_the_beginning_is_said_at_once(self) -> None:

@@ -249,6 +249,21 @@ class TestRefusals:
         assert ("stomp.max_frame_size" in caplog.messages[0]) == (size == 5)
         assert b"".join(sent) == b"abcccc" or b"".join(sent) == b"abcabccc"
 
+    def test_connections_that_end_without_a_word_in_spite_of_progress(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A full queue of RabbitMQ with a slow consumer. The first connection may break for any reason."""
+        sends: list[int] = []
+
+        def asked(connection: int, frame: bytes) -> bytes:
+            sends.extend([connection] if frame.startswith(b"SEND") else [])
+            return CLOSE if sends.count(connection) > 1 and connection < 4 else b""
+
+        with sending(ScriptedBroker(b"RabbitMQ/4", asked).serve, receiptWindow=2) as sender:
+            assert finish(sender, *[b"x"] * 8).confirmed == 8
+        lost = [text for text in caplog.messages if "connection lost" in text]
+        assert ["reject-publish" in text for text in lost] == [False, True, True]
+
     @pytest.mark.rule("S.5")
     def test_one_that_names_no_message_is_believed_the_third_time(self) -> None:
         """RabbitMQ's never name one. It might have been the broker's end."""
@@ -314,6 +329,18 @@ class TestRefusals:
             users["ada"] = "right"
             finishing.join(PATIENCE)
             assert sender.figures.confirmed == before + 1
+
+    @pytest.mark.rule("S.5")
+    def test_a_broker_that_is_not_ready_is_waited_for_by_a_first_batch(self) -> None:
+        """Apollo says so while it replays its log."""
+        answers = [b"ERROR\nmessage:Virtual host stopped.\n\n\0"] * 2
+
+        def serve(connection: socket.socket) -> None:
+            says(answers.pop() if answers else b"CONNECTED\nversion:1.2\n\n\0")(connection)
+
+        with sending(serve) as sender:
+            sender.open()
+            assert not answers and sender.figures.connections == 1
 
     @pytest.mark.rule("S.5")
     def test_a_task_that_spark_tries_again_sends_a_refused_password_once(self) -> None:
@@ -512,19 +539,19 @@ class TestWhileSparkComputes:
 class TestABlockedBroker:
     @pytest.mark.rule("S.4")
     def test_is_waited_for_and_goes_on(self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
-        options = {"receiptTimeout": "200ms", "blockedTimeout": "60s", "receiptWindowBytes": "1m"}
+        options = {"receiptTimeout": "200ms", "blockedTimeout": "60s", "receiptWindowBytes": "64m"}
         with FaultProxy(devbroker.port) as proxy, sending(proxy.url, **options) as sender:
             sender.open()
             proxy.hold(Way.TO_BROKER)
             heal = threading.Timer(1.0, proxy.heal)
             heal.start()
-            for part in slices([b"x" * 100_000] * 100, 5):
+            for part in slices([b"x" * 500_000] * 100, 5):
                 sender.send(part)
             figures = sender.finish()
             heal.join()
         assert (figures.confirmed, figures.resent, figures.connections) == (100, 0, 1)
         assert 0.2 <= figures.blocked_seconds < 30
-        assert "counts as blocked" in caplog.text
+        assert "and takes no more bytes: it counts as blocked" in caplog.text
         assert "takes messages again; it was blocked" in caplog.text
 
     @pytest.mark.rule("S.4", "S.6")
@@ -553,6 +580,7 @@ class TestABlockedBroker:
             sender.finish()
         assert ("none of 3 messages" in str(error.value) and "probe --scratch" in str(error.value)) != blocked
         assert ("counts as blocked" in caplog.text) == blocked
+        assert "no more bytes" not in caplog.text  # it has read all of them
 
     @pytest.mark.rule("S.4")
     def test_messages_are_no_progress(self) -> None:

@@ -234,7 +234,7 @@ class TestPemText:
             with pytest.raises(TlsRefused) as refused:
                 connected(url_of(unused_port()), **{**good, key: text})
             told = "".join(traceback.format_exception(refused.value))
-            assert f"{key}=(PEM text)" in told or key == "tlsKeySecret"
+            assert f"{key} = (PEM text)" in told
             assert "s3cret" not in told and "BEGIN" not in told
 
 
@@ -242,10 +242,49 @@ def test_a_key_without_its_password_is_an_error_and_no_question(
     devbroker: DevBroker, authority: Authority
 ) -> None:
     options = as_files(authority, authority.issue("ada", password="right"))
-    for secret in ({}, {"tlsKeyPassword": "wrong"}):
+    for secret, told in (({}, "is not given"), ({"tlsKeyPassword": "wrong"}, "does not decrypt")):
         text = refusal(devbroker, authority.issue(), **options, **secret)
-        assert "cannot load the TLS files" in text
+        assert f"tlsKeyPassword {told}" in text and "private key in tlsKeyFile" in text
         assert "wrong" not in text
+
+
+class TestAFileThatCannotBeUsed:
+    """OpenSSL says only "PEM lib" of most of them: the error names the option and what is wrong with it."""
+
+    @pytest.mark.parametrize("option", ["tlsCaFile", "tlsCertFile", "tlsKeyFile"])
+    @pytest.mark.parametrize(
+        ("content", "told"),
+        [
+            (None, "No such file"),
+            (b"\x30\x82\x03", "must be converted to PEM first"),  # as DER and PKCS#12 begin
+            (b"-----BEGIN DH PARAMETERS-----\nQQ==\n-----END DH PARAMETERS-----\n", "it has no -----BEGIN"),
+        ],
+    )
+    def test_is_named(
+        self, authority: Authority, tmp_path: Path, option: str, content: bytes | None, told: str
+    ) -> None:
+        path = tmp_path / "bad"
+        if content is not None:
+            path.write_bytes(content)
+        options = as_files(authority, authority.issue("ada")) | {option: path}
+        with pytest.raises(TlsRefused) as refused:
+            connected(url_of(unused_port()), **options)
+        assert f"cannot use {option} = {path}: " in str(refused.value) and told in str(refused.value)
+
+    @pytest.mark.parametrize("joint", [" ", "\\n"])
+    @pytest.mark.parametrize("option", ["tlsCaFile", "tlsCertFile", "tlsKeySecret"])
+    def test_text_on_one_line(self, authority: Authority, option: str, joint: str) -> None:
+        """So a secret store may hand it out, or a variable of the environment."""
+        options = as_text(authority, authority.issue("ada"), None)
+        options[option] = options[option].replace("\n", joint)
+        with pytest.raises(TlsRefused, match=rf"cannot use {option} = \(PEM text\): the lines .* are joined"):
+            connected(url_of(unused_port()), **options)
+
+    def test_a_key_of_another_certificate(self, authority: Authority) -> None:
+        options = as_files(authority, authority.issue("ada"))
+        options["tlsKeyFile"] = authority.issue("bob").key_file
+        with pytest.raises(TlsRefused, match="tlsKeyFile has another private key than that of tlsCertFile"):
+            connected(url_of(unused_port()), **options)
 
 
 def test_verification_can_be_turned_off_and_that_is_said(

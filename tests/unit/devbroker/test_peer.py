@@ -16,6 +16,7 @@ from spark_stomp.protocol import (
     ErrorReceived,
     Event,
     Frame,
+    HeartbeatReceived,
     ServerConfig,
 )
 from spark_stomp.transport.broker_errors import connect_refused
@@ -70,7 +71,8 @@ class Pair:
 class TestLogin:
     def test_everyone_is_let_in_where_there_are_no_users(self) -> None:
         pair = Pair(config=ClientConfig(login="x", passcode="y"))
-        assert pair.first == [Connected("1.2", None, "session-1", (0, 0))]
+        # The end of line after each frame is a heart-beat to a client.
+        assert pair.first == [Connected("1.2", None, "session-1", (0, 0)), HeartbeatReceived()]
         assert pair.peer.connected
         assert (pair.broker.connects, pair.broker.disconnects) == (1, 0)
 

@@ -51,7 +51,7 @@ class TestConnect:
         assert (connection.state, connection.version) == (SessionState.CONNECTING, None)
         connection.accept(0.0, session="s1")
         assert connection.data_to_send() == (
-            b"CONNECTED\nversion:1.2\nsession:s1\nserver:x/1\nheart-beat:10,20\n\n\0"
+            b"CONNECTED\nversion:1.2\nsession:s1\nserver:x/1\nheart-beat:10,20\n\n\0\n"
         )
         assert (connection.version, connection.heartbeat) == ("1.2", (10, 30))
         assert connection.state is SessionState.CONNECTED
@@ -66,7 +66,7 @@ class TestConnect:
         connection, request = self.request(b"CONNECT\nheart-beat:5,5\n\n\0")
         assert request.versions == ()
         connection.accept(0.0, session="s1")
-        assert connection.data_to_send() == b"CONNECTED\nsession:s1\nserver:x/1\n\n\0"
+        assert connection.data_to_send() == b"CONNECTED\nsession:s1\nserver:x/1\n\n\0\n"
         assert (connection.version, connection.heartbeat) == ("1.0", (0, 0))
 
     def test_a_client_that_names_its_user_both_ways_is_no_lenient_one(self) -> None:

@@ -109,3 +109,22 @@ def test_rows_without_an_id_are_told_of_once(broker: str, options: dict[str, obj
     both = settings("/queue/a", "/queue/b", **options)
     warned = [any("stable_id is null" in risk for risk in risks(dialect_named(broker), one)) for one in both]
     assert warned == [said, False]
+
+
+@pytest.mark.parametrize(
+    ("broker", "options", "said"),
+    [
+        ("generic", {"idHeader": "message-id", "journal": "/j"}, True),
+        ("generic", {"idHeader": "message-id"}, False),
+        ("generic", {"idHeader": "id", "journal": "/j"}, False),
+        ("activemq", {"journal": "/j"}, False),
+        ("activemq", {"idHeader": "message-id", "journal": "/j"}, False),
+    ],
+)
+def test_ids_that_an_unknown_broker_gives_are_warned_of_once_with_a_journal(
+    broker: str, options: dict[str, object], said: bool
+) -> None:
+    """Apollo without a store counts from 1 again when it is restarted."""
+    both = settings("/queue/a", "/queue/b", **options)
+    warned = [any("the broker's own" in risk for risk in risks(dialect_named(broker), one)) for one in both]
+    assert warned == [said, False]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.receiver.turns import Ended, Turn, Turns
+from spark_stomp.errors import BrokerError, ConnectionLost, DestinationRefused, StompError
+from spark_stomp.receiver.turns import Ended, Turn, Turns, may_be_about_a_message
 
 pytestmark = pytest.mark.rule("4.12")
 
@@ -23,6 +24,7 @@ def cut(unacked: int, achieved: int = 0) -> Ended:
 class TestOneDestination:
     def test_is_asked_for_a_hundredth_and_at_last_for_one(self) -> None:
         turns = Turns((A,))
+        turns.ended(error(40_000))
         found = [turns.ended(error(unacked, 1)).prefetch for unacked in (40_000, 400, 3, 1)]
         assert found == [400, 4, 1, 1]
         assert turns.is_careful
@@ -30,15 +32,19 @@ class TestOneDestination:
     @pytest.mark.parametrize(
         ("ends", "prefetch"),
         [
-            ([cut(40_000)], None),
-            ([cut(40_000), cut(40_000)], 400),
-            ([cut(40_000, achieved=1), cut(40_000)], None),
-            ([cut(0), cut(0), cut(0)], None),
-            ([cut(9), cut(0), cut(9)], None),
-            ([error(40_000, achieved=500)], 400),
-            ([error(0, achieved=500)], 1),
+            ([cut(40_000)] * 5, None),
+            # It may have any cause.
+            ([error(40_000)], None),
+            ([error(40_000), error(40_000)], 400),
+            ([error(40_000), error(20_000, achieved=40_000)], 200),
+            ([error(0), error(0)], 1),
+            # It got past.
+            ([error(40_000), error(40_000, achieved=40_001)], None),
+            ([error(300, achieved=7), cut(9, achieved=300), error(9)], None),
             # A broker whose window cannot be set.
-            ([error(40_000, narrows=False)], None),
+            ([error(40_000, narrows=False)] * 5, None),
+            # A topic, or a broker that redelivers nothing.
+            ([error(40_000, keeps=False)] * 5, None),
         ],
         ids=str,
     )
@@ -52,7 +58,8 @@ class TestOneDestination:
     def test_is_read_as_ever_once_the_turn_is_over(self) -> None:
         turns = Turns((A,))
         turns.ended(error(300))
-        assert turns.now == Turn((A,), 3, suspects=300)
+        turns.ended(error(300))
+        assert turns.now == Turn((A,), 3, suspects=300, errors=2)
         turns.ended(cut(3, achieved=120))
         assert turns.now == Turn((A,), 3, suspects=180)
         turns.over()
@@ -63,21 +70,24 @@ class TestOneDestination:
 class TestSeveralDestinations:
     def test_have_turns_of_their_own_and_one_that_fails_waits_for_the_others(self) -> None:
         turns = Turns((A, B, C))
-        turns.ended(error(500))
-        assert turns.now == Turn((A,), 5, suspects=500)
+        for _ in range(2):
+            turns.ended(error(500))
+        assert turns.now == Turn((A,), 5, suspects=500, errors=2)
         turns.ended(error(0, achieved=7))
         for one in (B, C):
-            assert turns.now == Turn((one,), 5, suspects=500)
+            assert turns.now == Turn((one,), 5, suspects=500, errors=2)
             turns.over()
-        assert turns.now == Turn((A,), 1)
+        assert turns.now == Turn((A,), 1, errors=3)
         turns.over()
         assert turns.now == Turn((A, B, C))
 
-    def test_stay_together_if_no_error_ends_the_connection(self) -> None:
+    @pytest.mark.parametrize("end", [cut(500), error(500, narrows=False)], ids=str)
+    def test_stay_together_otherwise(self, end: Ended) -> None:
+        """Without a subscription a topic would lose its messages."""
         turns = Turns((A, B))
-        for _ in range(2):
-            turns.ended(cut(500))
-        assert turns.now == Turn((A, B), 5, suspects=500)
+        for _ in range(5):
+            turns.ended(end)
+        assert not turns.is_careful
 
 
 class TestFailures:
@@ -97,6 +107,8 @@ class TestFailures:
             (error(1), Turn((A,), 1), 0),
             (error(0, achieved=1), Turn((A,), 1, failures=2), 0),
             (error(0), Turn((A, B)), 0),
+            (error(0, keeps=False), Turn((A,)), 0),
+            (error(3, acks_sent=True, keeps=False), Turn((A,)), 1),
             (cut(0), Turn((A,), 1, failures=2), 0),
         ],
         ids=str,
@@ -111,7 +123,25 @@ class TestFailures:
         for _ in range(3):
             turn = turns.ended(error(0))
             found.append((turn.has_failed, turn.pause))
-        assert found == [(False, 1.0), (False, 2.0), (True, 3.0)]
+        assert found == [(False, 5.0), (False, 10.0), (True, 15.0)]
+
+
+@pytest.mark.parametrize(
+    ("error", "since", "size", "may_be"),
+    [
+        (BrokerError("AMQP channel died"), 0.1, 0, True),
+        # Long after the broker could send it, another cause is likelier.
+        (BrokerError("AMQP channel died"), 3.0, 1_000, False),
+        (BrokerError("AMQP channel died"), 3.0, 200_000_000, True),
+        (ConnectionLost("it is gone"), 0.1, 0, False),
+        (DestinationRefused("no"), 0.1, 0, False),
+    ],
+    ids=str,
+)
+def test_which_errors_may_be_about_a_message(
+    error: StompError, since: float, size: int, may_be: bool
+) -> None:
+    assert may_be_about_a_message(error, since, size) is may_be
 
 
 def test_the_log_says_how_many_are_asked_for() -> None:

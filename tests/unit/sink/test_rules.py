@@ -219,6 +219,9 @@ class TestValuesThatABrokerEndsTheConnectionFor:
         """A column of that name, as the source has it, is text like 2026-01-01 00:00:00Z."""
         with pytest.raises(SinkRowError, match="its timestamp is 'now', and must be a whole number"):
             frame(broker, {"body": b"", "timestamp": "now"}, headerColumns="timestamp")
+        for since in ("1764245000", "1764245000123456789"):  # in seconds and, as some producers do, in ns
+            row = {"body": b"", "timestamp": since}
+            assert frame(broker, row, headerColumns="timestamp").get("timestamp") == since
 
     @pytest.mark.parametrize(
         ("broker", "value"),

@@ -62,11 +62,14 @@ def test_line_ends_and_control_codes_are_escaped(told: dict[str, Any]) -> None:
         ("Broker not available.", "STOMP_CONNECT_FAILED", False),
         ("Failed to connect: Connection refused", "STOMP_CONNECT_FAILED", False),
         ("the broker is shutting down", "STOMP_CONNECT_FAILED", False),
+        ("Virtual host stopped.", "STOMP_CONNECT_FAILED", False),
     ],
 )
 def test_an_error_that_answers_connect(words: str, code: str, named: bool) -> None:
     event = ErrorReceived(Frame("ERROR", (("message", words),)))
-    said = str(connect_refused(event, "broker:1", None, "/prod"))
+    error = connect_refused(event, "broker:1", None, "/prod")
+    said = str(error)
+    assert error.passing == (code == "STOMP_CONNECT_FAILED")
     assert said.startswith(f"[{code}]") and words in said
     assert ("virtualHost" in said and "/prod" in said) == named
 
@@ -120,6 +123,10 @@ def test_a_broker_in_trouble_refuses_no_destination(words: str, body: str, refus
         ("broker is shutting down", True),
         ("Processing error", True),
         ("AMQP channel died", False),
+        # A node restarts, a time is over, or a destination is full.
+        ("Server cancelled subscription", True),
+        ("AMQ339011: message could not be routed", True),
+        ("javax.jms.ResourceAllocationException: Usage Manager Memory Limit reached", True),
         ("no", False),
     ],
 )
