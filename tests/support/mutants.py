@@ -38,7 +38,6 @@ _CONTRACT = """
 4.3   receiver.deliveries:Deliveries._sort_out           always add_new
 4.4   receiver.blocks:Block.attach                       puts () for live
 4.5   receiver.log:Log.remember                          drops remember_unconfirmed
-4.5   receiver.dedup:DedupIndex.came                       always _came
 4.6   receiver.deliveries:Deliveries._compare            puts 0 for nameless
 4.7   receiver.pause:BoundedReader.check_receipts        never _patient_from
 4.8   receiver.status:ConnectionStatus.may_try_again     never let_in
@@ -84,7 +83,6 @@ J.6   source.journal_backlog:JournalBacklog.available    puts self._journal for 
 J.7   receiver.deliveries:Deliveries.take                drops pinned
 J.8   source.journal_backlog:recover                     never known
 J.9   source.journal_writer:JournalWriter._trim          never awaits_acks
-J.9   source.journal_writer:JournalWriter._trim          never owes_many
 J.10  source.commits:Committer.began_at                  never last_commit_holds
 J.11  source.journal_writer:JournalWriter._trim          without min
 J.12  source.journal_writer:JournalWriter._has_room      puts False for _is_full
@@ -97,7 +95,6 @@ R.1   receiver.stream_receiver:StreamDeliveries.receive_from puts offset + 1 for
 R.2   source.backlog:StreamBacklog.begin                 never planned.get
 R.3   receiver.stream_receiver:StreamCursor.take         puts 0 for skipped
 R.4   source.backlog:StreamBacklog.begin                 always end
-R.4   source.backlog:Backlog._end                        puts (lambda start: ()) for with_bases
 R.5   source.backlog:StreamBacklog._available            without min
 R.6   receiver.stream_receiver:StreamCursor._check_gap   never earliest
 R.7   receiver.stream_receiver:StreamReceiver._has_room  returns True
@@ -112,7 +109,6 @@ S.6   sink.sender:Sender._failure                        returns error
 S.7   sink.sender:Sender.__exit__                        drops _close
 S.8   sink.write:commit                                  drops prove
 S.9   sink.write:commit                                  never refused
-S.9   sink.sender:Sender._is_left_out                    returns False
 S.10  sink.encoder:RowEncoder._row_by_row
       puts lambda frame: frames.insert(0, frame) for frames.append
 S.11  sink.cells:row_ids                                 puts columns[:1] for columns
