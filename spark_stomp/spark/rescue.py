@@ -91,7 +91,7 @@ def _shown(kind: t.DataType) -> str:
 
 
 def _fields(kind: t.DataType) -> t.StructType:
-    """The struct of a document, or of each element of a list. Raises SchemaError if ``kind`` is another type."""
+    """The struct of a document, or of each element of a list. Raises SchemaError for other types."""
     struct = kind.elementType if isinstance(kind, t.ArrayType) else kind
     if not isinstance(struct, t.StructType) or not struct.fields:
         raise SchemaError(
@@ -206,7 +206,7 @@ class _Walker:
         return _outcome(f.when(exact, leaf.value), f.when(~exact, _misfit(value, kind, path)))
 
     def _struct(self, value: Column, kind: t.StructType, path: str, others: str | None) -> Column:
-        names = f.array(*map(f.lit, kind.fieldNames()))
+        names, document = f.array(*map(f.lit, kind.fieldNames())), value
 
         def fields(found: Column) -> Column:
             parts = [
@@ -229,12 +229,16 @@ class _Walker:
             more = f.map_filter(found, lambda name, _: ~f.array_contains(names, name))
             unnamed = f.when(
                 f.size(more) > 0,
-                f.concat(f.lit(path or "the body"), f.lit(" has other fields: "), _quoted(more)),
+                f.concat(
+                    f.lit(path or "the body"),
+                    f.lit(" has other fields: "),
+                    f.concat_ws(", ", f.map_keys(more)),
+                ),
             )
             if others is None:
                 return _outcome(value, f.coalesce(*problems, unnamed))
             cut = f.when(
-                (f.size(more) > 0) & ~_exact_numbers(self._text),
+                (f.size(more) > 0) & ~_exact_numbers(document, self._text),
                 "a number has more digits than `others` can have",
             )
             return _outcome(value, f.coalesce(*problems, cut), f.when(f.size(more) > 0, f.to_json(more)))
@@ -282,12 +286,6 @@ def _misfit(value: Column, kind: t.DataType, path: str) -> Column:
     said = f.lower(f.regexp_extract(f.schema_of_variant(value), r"^\w+", 0))
     problem = f.concat(f.lit(f"{path or 'the body'} is "), said, f.lit(f" that does not fit {_shown(kind)}"))
     return f.when(value.isNotNull() & ~f.is_variant_null(value), problem)
-
-
-def _quoted(fields: Column) -> Column:
-    """The names of the fields, as a header may have them."""
-    names = f.concat_ws(", ", f.map_keys(fields))
-    return f.left(f.regexp_replace(names, r"[\p{Cntrl}]", "?"), f.lit(100))
 
 
 class _Said(NamedTuple):
@@ -339,12 +337,17 @@ def _floating(said: _Said, kind: t.DataType) -> _Leaf:
     )
     printed = value.cast("string").try_cast("decimal(38,18)").cast("variant").cast("string")
     plain = (f.length(said.shown) <= _SURE[name]) | (printed == said.shown)
-    exponent = (value.cast("string") == said.value.cast("double").cast("string")) & _exact_numbers(said.text)
+    exponent = (value.cast("string") == said.value.cast("double").cast("string")) & _has_digits(said.text)
     exact = f.when(said.is_plain, plain).when(said.kind == "DOUBLE", exponent)
     return _Leaf(value, exact.otherwise((said.kind == "STRING") & value.isNotNull()))
 
 
-def _exact_numbers(text: Column) -> Column:
+def _exact_numbers(value: Column, text: Column) -> Column:
+    """Whether the VARIANT has all numbers of the body. Doubles may be rounded, and mixed lists hide them."""
+    return ~f.schema_of_variant(value).rlike("DOUBLE|VARIANT") | _has_digits(text)
+
+
+def _has_digits(text: Column) -> Column:
     """Whether the numbers that a VARIANT has as a double only are printed with the digits of the body."""
 
     def digits(number: Column) -> Column:
@@ -368,7 +371,7 @@ def _timestamp(said: _Said, kind: t.DataType) -> _Leaf:
 
 
 def _variant(said: _Said, kind: t.DataType) -> _Leaf:
-    return _Leaf(said.value, _exact_numbers(said.text))
+    return _Leaf(said.value, _exact_numbers(said.value, said.text))
 
 
 _LEAVES: Final[dict[type[t.DataType], Callable[[_Said, t.DataType], _Leaf]]] = {
