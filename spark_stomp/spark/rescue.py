@@ -199,11 +199,20 @@ class _Walker:
             return self._array(value, kind, path)
         if isinstance(kind, t.MapType):
             return self._map(value, kind, path)
-        leaf = _LEAVES[type(kind)](
-            _Said(value, f.schema_of_variant(value), value.cast("string"), self._text), kind
-        )
-        exact = f.coalesce(leaf.exact, f.lit(False))
-        return _outcome(f.when(exact, leaf.value), f.when(~exact, _misfit(value, kind, path)))
+        return _let(value, lambda value: self._leaf(value, kind, path))
+
+    def _leaf(self, value: Column, kind: t.DataType, path: str) -> Column:
+        def taken(said: Column) -> Column:
+            leaf = _LEAVES[type(kind)](_Said(value, said["kind"], said["shown"], self._text), kind)
+            exact = f.coalesce(leaf.exact, f.lit(False))
+            return _let(f.struct(leaf.value.alias("value"), exact.alias("exact")), outcome)
+
+        def outcome(leaf: Column) -> Column:
+            misfit = f.when(~leaf["exact"], _misfit(value, kind, path))
+            return _outcome(f.when(leaf["exact"], leaf["value"]), misfit)
+
+        said = f.struct(f.schema_of_variant(value).alias("kind"), value.cast("string").alias("shown"))
+        return _let(said, taken)
 
     def _struct(self, value: Column, kind: t.StructType, path: str, others: str | None) -> Column:
         names, document = f.array(*map(f.lit, kind.fieldNames())), value
@@ -226,22 +235,19 @@ class _Walker:
                 *(walked[f"_{n}"]["value"].alias(name) for n, name in enumerate(kind.fieldNames()))
             )
             problems = [walked[f"_{n}"]["problem"] for n in range(len(kind.fields))]
-            more = f.map_filter(found, lambda name, _: ~f.array_contains(names, name))
-            unnamed = f.when(
-                f.size(more) > 0,
-                f.concat(
-                    f.lit(path or "the body"),
-                    f.lit(" has other fields: "),
-                    f.concat_ws(", ", f.map_keys(more)),
-                ),
-            )
+            more = f.array_except(f.map_keys(found), names)
             if others is None:
-                return _outcome(value, f.coalesce(*problems, unnamed))
+                unnamed = f.concat_ws(", ", f.lit(f"{path or 'the body'} has other fields"), more)
+                return _outcome(value, f.coalesce(*problems, f.when(f.size(more) > 0, unnamed)))
+            rest = f.map_filter(found, lambda name, _: f.array_contains(more, name))
             cut = f.when(
-                (f.size(more) > 0) & ~_exact_numbers(document, self._text),
-                "a number has more digits than `others` can have",
+                ~_exact_numbers(document, self._text), f"a number has more digits than {others} can have"
             )
-            return _outcome(value, f.coalesce(*problems, cut), f.when(f.size(more) > 0, f.to_json(more)))
+            return _outcome(
+                value,
+                f.coalesce(*problems, f.when(f.size(more) > 0, cut)),
+                f.when(f.size(more) > 0, f.to_json(rest)),
+            )
 
         found = f.try_variant_get(value, "$", "map<string,variant>")
         return _let(

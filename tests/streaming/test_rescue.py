@@ -75,8 +75,8 @@ BODIES: dict[str, str | None] = {
     '"text"': "the body is string that does not fit struct<a:bigint>",
     "[]": "the body is array that does not fit struct<a:bigint>",
     '[{"a":1}]': "the body is array that does not fit struct<a:bigint>",
-    '{"a":1,"b":2}': "the body has other fields: b",
-    '{"A":1}': "the body has other fields: A",
+    '{"a":1,"b":2}': "the body has other fields, b",
+    '{"A":1}': "the body has other fields, A",
     '{"a":"1"}': "a is string that does not fit bigint",
     '{"a":9223372036854775808}': "a is decimal that does not fit bigint",
 }
@@ -195,7 +195,7 @@ def test_what_is_inside(spark: SparkSession) -> None:
     }
     others = {
         '{"s":{"n":1,"l":[1.25]}}': "s.l[] is decimal that does not fit decimal(4,1)",
-        '{"s":{"n":1,"o":2}}': "s has other fields: o",
+        '{"s":{"n":1,"o":2}}': "s has other fields, o",
         '{"s":{"n":1,"n":2}}': NO_JSON,
         '{"s":[1]}': "s is array that does not fit struct<n:int,l:array<decimal(4,1)>>",
         '{"s":{"l":{}}}': "s.l is object that does not fit array<decimal(4,1)>",

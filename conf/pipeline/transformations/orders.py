@@ -3,6 +3,7 @@
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
+from pyspark.sql.types import StructType
 
 from spark_stomp import rescue_json
 
@@ -10,6 +11,8 @@ spark = SparkSession.active()
 BROKER = {"url": spark.conf.get("orders.broker.url")}
 # A pipeline keeps the checkpoint to itself, so the journal takes its place: what is in it is acknowledged.
 JOURNAL = {"journal": spark.conf.get("orders.journal"), "ackAfter": "journal", "drain": "true"}
+# Here, because a function of a pipeline may not ask Spark what DDL text says.
+ORDER = StructType.fromDDL("id BIGINT, item STRING, amount DOUBLE")
 
 
 @dp.table(comment="The messages as they came. Only this table reads the queue.")
@@ -20,7 +23,7 @@ def messages() -> DataFrame:
 @dp.table(comment="One row for each order. A body that is none is in `_rescued`.")
 def orders() -> DataFrame:
     bodies = spark.readStream.table("messages").select("message_id", "body")
-    return rescue_json(bodies, "id BIGINT, item STRING, amount DOUBLE")
+    return rescue_json(bodies, ORDER)
 
 
 @dp.materialized_view(comment="What was sold. Each update computes it again.")
