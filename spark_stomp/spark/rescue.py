@@ -62,11 +62,11 @@ def rescue_json(
     kind = t.DataType.fromDDL(schema) if isinstance(schema, str) else schema
     struct = _fields(kind)
     text = f.col(_BODY).cast("string")
+    # By select alone: a server of Connect analyses withColumn and drop at once, which pipelines do not allow.
     rows = (
-        messages.withColumn(_BODY, f.col(body))
-        .drop(body)
-        .withColumn(_PARSED, f.from_json(text, kind.json()))
-        .withColumn(_WALKED, f.when(_same(text, kind), None).otherwise(_walked(text, kind, others)))
+        messages.select(_all_but(body), f.col(_named(body)).alias(_BODY))
+        .select("*", f.from_json(text, kind.json()).alias(_PARSED))
+        .select("*", f.when(_same(text, kind), None).otherwise(_walked(text, kind, others)).alias(_WALKED))
     )
     sure = f.col(_WALKED).isNull()
     item = f.when(sure, f.col(_PARSED)).otherwise(f.col(_WALKED)["value"])
@@ -74,7 +74,7 @@ def rescue_json(
         item = f.explode_outer(item)
     reason = f.col(_WALKED)["problem"]
     return (
-        rows.withColumn(_ITEM, item)
+        rows.select("*", item.alias(_ITEM))
         .select(
             "*",
             *(f.col(_ITEM)[name].alias(name) for name in struct.fieldNames()),
@@ -82,8 +82,16 @@ def rescue_json(
             f.when(reason.isNotNull(), f.col(_BODY)).alias("_rescued"),
             reason.alias("_rescued_reason"),
         )
-        .drop(_BODY, _PARSED, _WALKED, _ITEM)
+        .select(_all_but(_BODY, _PARSED, _WALKED, _ITEM))
     )
+
+
+def _named(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _all_but(*names: str) -> Column:
+    return f.expr(f"* EXCEPT ({', '.join(map(_named, names))})")
 
 
 def _shown(kind: t.DataType) -> str:
