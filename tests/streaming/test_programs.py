@@ -7,6 +7,7 @@ A program that is added to a page is among them by itself. How it runs, and what
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def test_no_body_ends_it_and_none_is_lost(
     for variable in ("FEED_LOGIN", "FEED_PASSWORD"):
         monkeypatch.setenv(variable, "ada")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # Ctrl-C stays that of the tests
     names: dict[str, Any] = {"__name__": "__main__", "spark": spark}
     with stand_in(spark) as kept:
         run(["import os", *(text.replace("/data/", f"{tmp_path}/") for text in PROGRAMS[name])], names)
