@@ -39,23 +39,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_stomp.spark.datasource import StompDataSource, register
+    from spark_stomp.spark.dead_letters import dead_letters
+    from spark_stomp.spark.rescue import rescue_json
 
     __version__: str
 
-__all__ = ["StompDataSource", "__version__", "register"]
+__all__ = ["StompDataSource", "__version__", "dead_letters", "register", "rescue_json"]
+
+
+# Where Spark is needed. On demand: the protocol, the dev broker and the command line work without pyspark.
+_OF_SPARK = {
+    "StompDataSource": "datasource",
+    "dead_letters": "dead_letters",
+    "register": "datasource",
+    "rescue_json": "rescue",
+}
 
 
 def __getattr__(name: str) -> object:
-    # On demand: the protocol, the dev broker and the command line work without pyspark. No process of Spark
-    # needs the release, and to find it takes a twentieth of a second.
-    if name == "StompDataSource":
-        from spark_stomp.spark.datasource import StompDataSource
+    if name in _OF_SPARK:
+        from importlib import import_module
 
-        return StompDataSource
-    if name == "register":
-        from spark_stomp.spark.datasource import register
-
-        return register
+        return getattr(import_module(f"spark_stomp.spark.{_OF_SPARK[name]}"), name)
+    # No process of Spark needs the release, and to find it takes a twentieth of a second.
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 

@@ -252,9 +252,9 @@ def _docstring(module: str, name: str) -> str | None:
         return "The release, as text."
     if module != "spark_stomp":
         return inspect.getdoc(getattr(importlib.import_module(module), name))
-    source = Path(spark_stomp.__file__).parent / "spark" / "datasource.py"
     (node,) = (
         node
+        for source in (Path(spark_stomp.__file__).parent / "spark").glob("*.py")
         for node in ast.parse(source.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name
     )

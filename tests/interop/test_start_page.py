@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -46,14 +47,16 @@ def test_the_first_job(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
             )
             assert running.poll() is None
             rabbitmq.wait_for(queue, ready=0, unacked=0)
+            running.send_signal(signal.SIGINT)  # Ctrl-C
+            assert running.wait(60) == 0
         finally:
-            running.terminate()
+            running.kill()
     found = sorted(rows(tmp_path), key=lambda row: row["id"])
     assert [(row["id"], row["article"], row["price"]) for row in found] == [
         (1, "bread", 2.5),
         (2, "cheese", 7.0),
     ]
-    assert all(row["not_json"] is None and row["malformed"] is None for row in found)
+    assert all(row["_rescued"] is None and row["_rescued_reason"] is None for row in found)
 
 
 def rows(folder: Path) -> list[dict[str, object]]:

@@ -9,6 +9,7 @@ its standard input. MODE says where the rows go:
 - ``stall``: half of the first batch to ``FOLDER/output/partial``; then it waits to be killed;
 - ``files``: Spark's own file sink under ``FOLDER/output``, as JSON;
 - ``parquet``: the same as Parquet;
+- ``dead letters``: as ``batches``, but bodies that begin with ``bad`` go to the queue DEAD;
 - ``recipe HEADING``: as the program under that heading of docs/exactly-once.md, but into ``FOLDER/output``;
 - ``stomp``: the connector's sink, with the column ``id`` for ``dedupKey``: the body as text. Its options are
   those that begin with ``sink.``, without that.
@@ -31,9 +32,10 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from support.pages import ROOT, programs
 from support.spark import BatchFiles, spark_session, stomp_stream
 
-from spark_stomp import register
+from spark_stomp import dead_letters, register
 
 SINK = "sink."
+DEAD = "/queue/dead"
 RECIPE = "recipe "
 
 
@@ -44,6 +46,10 @@ def writer(frame: DataFrame, output: Path, mode: str, sink: dict[str, str]) -> D
     if mode in ("files", "parquet"):
         rows = frame.selectExpr("cast(body as string) as body", "stable_id")
         return rows.writeStream.format("json" if mode == "files" else mode).option("path", str(output))
+    if mode == "dead letters":
+        bad = "IF(startswith(CAST(body AS STRING), 'bad'), 'it is bad', NULL)"
+        write = dead_letters(BatchFiles(output), DEAD, reason=bad, body="body", **sink)
+        return frame.writeStream.foreachBatch(write)
     return frame.writeStream.foreachBatch(BatchFiles(output, stalls=mode == "stall"))
 
 

@@ -1,4 +1,4 @@
-"""Malformed messages under Spark, and the recipe of docs/reading.md, word for word."""
+"""Malformed messages under Spark, and the recipes of docs/reading.md, word for word."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from support.pages import READING, programs
 from support.spark import Recorder, Running, drains, stomp_stream
 from support.waiting import wait_until
@@ -19,7 +20,7 @@ QUEUE = "/queue/orders"
 DEAD = "/queue/orders.dead"
 NUL = b"x:a\0b\n"
 GOOD = [b"good %d" % number for number in range(40)]
-RECIPE = programs(READING, "Malformed messages")
+(DEAD_LETTERS, BACK) = programs(READING, "Dead letters")
 
 
 def poisoned(broker: DevBroker) -> None:
@@ -48,21 +49,31 @@ def test_the_query_ends_with_the_message_named_after_all_that_came_before(
 def test_the_recipe_routes_them_to_a_dead_letter_queue(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
-    poisoned(devbroker)
+    devbroker.publish_many(QUEUE, [b'{"id": 1, "article": "bread"}', b"no order"])
+    devbroker.publish(QUEUE, b"bad", raw=NUL)
     names: dict[str, Any] = {"spark": spark}
-    for block in RECIPE:
-        own = block.replace("stomp://broker:61613", devbroker.url).replace("/data/", f"{tmp_path}/")
+
+    def run(program: str) -> StreamingQuery:
+        own = program.replace("stomp://localhost:61613", devbroker.url).replace("/data/", f"{tmp_path}/")
         exec(compile(own, "docs/reading.md", "exec"), names)
-    query = names["query"]
+        query: StreamingQuery = names["query"]
+        return query
+
+    query = run(DEAD_LETTERS)
     try:
-        wait_until(lambda: devbroker.queue(DEAD).depth == 1 or query.exception(), what="the dead letter")
+        wait_until(lambda: devbroker.queue(DEAD).depth == 2 or query.exception(), what="the dead letters")
+        wait_until(lambda: devbroker.queue(QUEUE).depth == 0 or query.exception(), what="the ACKs")
     finally:
         query.stop()
     assert query.exception() is None
-    written = spark.read.parquet(f"{tmp_path}/orders")
-    assert sorted(bytes(row.body) for row in written.collect()) == sorted(GOOD)
+    written = spark.read.parquet(f"{tmp_path}/orders").collect()
+    assert [tuple(row) for row in written] == [(1, "bread")]
     reader = spark.read.format("stomp").option("url", devbroker.url).option("idleTimeout", "300ms")
-    (dead,) = reader.load(DEAD).collect()
+    plain, dead = sorted(reader.load(DEAD).collect(), key=lambda row: len(row.body))
+    assert bytes(plain.body) == b"no order"
     assert bytes(dead.body).endswith(b"\n\nbad\0") and NUL in bytes(dead.body)
-    assert dead.headers["x-from"] == QUEUE and dead.headers["x-message-id"].startswith("ID:")
-    assert dead.headers["x-reason"].startswith("[STOMP_FRAME_MALFORMED] a NUL")
+    assert {row.headers["dead-letter-origin"] for row in (plain, dead)} == {QUEUE}
+    assert dead.headers["dead-letter-reason"].startswith("[STOMP_FRAME_MALFORMED] a NUL")
+
+    run(BACK).awaitTermination(60)
+    assert sorted(devbroker.bodies(QUEUE)) == sorted([bytes(plain.body), bytes(dead.body)])

@@ -115,6 +115,7 @@ S.11  sink.cells:row_ids                                 puts columns[:1] for co
 S.12  status.files:within                                always wait
 S.13  sink.rules:SendRules.is_left_out                   returns False
 S.14  sink.sender:Sender._send_rest                      drops _require_queues
+S.15  spark.dead_letters:dead_letters                    drops save
 """
 
 # A class of property/test_log.py, and what it must notice.

@@ -1,0 +1,90 @@
+"""Rows that a query cannot use, sent away before their batch is committed: :func:`dead_letters`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from spark_stomp.errors import SchemaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    Write = Callable[[DataFrame, int], None]
+
+# A header, and the column of the source that has it: what says where the message came from.
+_ORIGIN: Final = {"dead-letter-origin": "destination", "dead-letter-id": "stable_id"}
+_REASON: Final = "dead-letter-reason"
+# What would make the broker discard the dead letter, and what it may not take again.
+_LEFT_OUT: Final = ("expires", "expiration", "priority")
+
+
+def dead_letters(
+    write: Write, destination: str, *, reason: str = "_rescued_reason", body: str = "_rescued", **options: str
+) -> Write:
+    """A function for ``foreachBatch``: rows with a reason go to ``destination``, the others to ``write``.
+
+    The batch is computed once. ``write`` is called when the broker has confirmed every dead letter, and Spark
+    commits the batch after that. If anything dies in between, the batch and its dead letters come again.
+
+    A dead letter has the body as it came, and the row's ``headers`` but its priority and what makes it
+    expire. It has ``dead-letter-reason``, ``dead-letter-origin`` (the row's ``destination``) and, of a column
+    ``stable_id``, ``dead-letter-id``. A header that cannot be sent is left out, and the reason then names it.
+
+    Args:
+        write: takes the other rows and the number of the batch, as any function of ``foreachBatch``.
+        destination: where dead letters go.
+        reason: an expression of SQL: a text for a dead letter, null for any other row. Such as
+            ``coalesce(malformed, _rescued_reason)``, or ``IF(price < 0, 'a price below 0', NULL)``.
+        body: the column with the body. ``rescue_json`` leaves in ``_rescued`` only what did not fit: for
+            reasons of your own, keep a copy by ``withColumn`` before.
+        options: of the sink, such as ``url`` and ``login``.
+
+    Raises:
+        SchemaError: in the query, if its rows lack ``headers`` or ``destination``.
+    """
+    sink = {
+        "onError": "deadletter",
+        "deadLetterDestination": destination,
+        **options,
+        "destination": destination,
+    }
+
+    def send_then_write(batch: DataFrame, number: int) -> None:
+        why = f.expr(reason)
+        batch.persist()
+        try:
+            dead = batch.where(why.isNotNull())
+            if not dead.isEmpty():
+                origin = _origin(batch.columns)
+                named = json.dumps([*origin, _REASON])
+                letters = dead.select(f.col(body).alias("body"), _headers(), *_columns(origin, why))
+                letters.write.format("stomp").mode("append").options(**sink, headerColumns=named).save()
+            write(batch.where(why.isNull()), number)
+        finally:
+            batch.unpersist()
+
+    return send_then_write
+
+
+def _origin(columns: Collection[str]) -> dict[str, str]:
+    missing = {"headers", "destination"} - set(columns)
+    if missing:
+        raise SchemaError(
+            f"the rows of the query lack {' and '.join(sorted(missing))}: dead letters need them to be sent "
+            "back. Name them in .schema(...), and keep them in every select"
+        )
+    return {header: column for header, column in _ORIGIN.items() if column in columns}
+
+
+def _headers() -> Column:
+    return f.map_filter("headers", lambda name, _: ~name.isin(*_LEFT_OUT)).alias("headers")
+
+
+def _columns(origin: dict[str, str], why: Column) -> list[Column]:
+    """The headers that the dead letter has of its own; a header has no control characters."""
+    reason = f.left(f.regexp_replace(why, r"\p{Cntrl}", "?"), f.lit(500))
+    return [*(f.col(column).alias(header) for header, column in origin.items()), reason.alias(_REASON)]
