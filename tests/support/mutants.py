@@ -44,6 +44,7 @@ _CONTRACT = """
 4.9   protocol.client:ClientConnection.request           drops collect_from
 4.10  protocol.scanner:FrameScanner.collect              never ack_header
 4.11  receiver.turns:Turn.has_failed                     never failures
+4.12  receiver.turns:Turns.ended                          never may_narrow
 # Never wait for what cannot come
 5.1   source.commits:Committer.latest_offset_called      puts None for proved
 5.2   source.planning:is_ready                           never full
