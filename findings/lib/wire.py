@@ -32,7 +32,7 @@ class Wire:
         assert answer[0] == "RECEIPT", answer
 
     def frame(self, seconds=10):
-        """The next frame: command, header lines as a dictionary (the first of a name), body. None if none comes."""
+        """Command, headers (of a name the first) and body of the next frame. None if none comes."""
         self._socket.settimeout(seconds)
         while True:
             text = self._received.lstrip(b"\r\n")
