@@ -1,4 +1,4 @@
-# start_spark: installs PySpark 4.3.0 from PyPI with what its Python data sources need. Spark runs in the processes of
+# start_spark: installs PySpark 4.3.0 with what its Python data sources need. Spark runs in the processes of
 # the program that as_stated runs.
 
 [ -n "${work:-}" ] || source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

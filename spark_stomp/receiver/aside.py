@@ -23,14 +23,18 @@ _EMPTY: Final = 1.0
 class Aside:
     """The messages of one connection that are put aside, and whether its turn is over.
 
-    ``careful``: the turn differs from what the options say. Otherwise nothing is put aside.
+    Attributes:
+        turn: what the connection reads.
+        careful: whether that differs from what the options say. Otherwise nothing is put aside.
+        is_over: whether the turn has done what it is for.
+        count, size: how many messages are here, and how many bytes they have.
     """
 
     def __init__(self, turn: Turn, *, careful: bool) -> None:
         self.turn = turn
         self.is_over = False
         self.count = 0
-        self._careful = careful
+        self.careful = careful
         self._blocks: list[tuple[MessageBlock, int]] = []
         self.size = 0
         self._last = 0.0
@@ -72,7 +76,7 @@ class Aside:
         ``achieved`` messages need nothing more, and ``quiet`` is how many seconds ago something came. What is
         here then is not taken any more: the broker redelivers it.
         """
-        if self._careful and not self.is_over:
+        if not self.is_over:
             nothing_left = quiet >= _EMPTY and not self.count + held.unacked
             self.is_over = nothing_left or achieved > self.turn.suspects
         return self.is_over and not held.unacked

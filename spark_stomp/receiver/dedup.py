@@ -78,7 +78,9 @@ class DedupIndex:
         to compare message keys.
         """
         known = self._held
-        if not known.keys().isdisjoint(ids) or any(keys.has_any(ids) for keys in self._remembered):
+        if not known.keys().isdisjoint(ids) or self._unconfirmed.has_any(ids) or self._older.has_any(ids):
+            return False
+        if self._confirmed.has_any(ids):
             return False
         before = len(known)
         known.update(zip(ids, repeat(block)))  # type: ignore[arg-type]

@@ -390,7 +390,7 @@ class Receiver:
         aside, held, most = self._aside, self._deliveries, self._window.most(self._subscriptions)
         while self._stop_deadline is None and not self._turn_is_done():
             self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else aside.left(_POLL)))
-            if due := aside.due(held, most):
+            if aside.count and (due := aside.due(held, most)):
                 self._give(due)
                 self._notify()
             # The bytes of an incomplete message end a silence too.
@@ -399,7 +399,9 @@ class Receiver:
             self._reader.check_receipts(connection, counted=self._window.bytes is None)
 
     def _turn_is_done(self) -> bool:
-        return self.refused is None and self._aside.is_done(self._deliveries, self._achieved, self._quiet())
+        aside = self._aside
+        careful = aside.careful and self.refused is None
+        return careful and aside.is_done(self._deliveries, self._achieved, self._quiet())
 
     def _quiet(self) -> float:
         return time.monotonic() - self._reader.active_at(self._last_active)
