@@ -232,7 +232,7 @@ class TestTree:
             "spark_stomp.egg-info",
         }
         folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
-        assert folders - made == {"conf", "docs", "notebooks", "spark_stomp", "tests", "tools"}
+        assert folders - made == {"conf", "docs", "findings", "notebooks", "spark_stomp", "tests", "tools"}
 
 
 def is_text(path: Path) -> bool:
