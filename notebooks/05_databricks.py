@@ -96,7 +96,8 @@ broker = {
 # MAGIC %md
 # MAGIC ## Messages become rows
 # MAGIC A message is in the journal, on the volume, before the broker forgets it (`ackAfter=journal`). With `drain` the
-# MAGIC first batch is everything that waits. This is the same on every runtime.
+# MAGIC first batch is everything that waits. This is the same on every runtime. `body` is binary: a body of any kind is in
+# MAGIC the table as it came. For typed columns of JSON add `.transform(spark_stomp.rescue_json, "id BIGINT, ...")`.
 
 # COMMAND ----------
 
@@ -109,7 +110,7 @@ orders = (
     .option("drain", str(drain).lower())
     .option("checkpointLocation", checkpoint)
     .load(get("destination"))
-    .selectExpr("stable_id", "CAST(body AS STRING) AS body", "received_at")
+    .select("stable_id", "body", "received_at")
 )
 
 # COMMAND ----------
@@ -143,7 +144,8 @@ query.awaitTermination()
 
 # COMMAND ----------
 
-display(spark.table(table).orderBy("received_at", ascending=False).limit(10))
+newest = spark.table(table).orderBy("received_at", ascending=False).limit(10)
+display(newest.selectExpr("stable_id", "CAST(body AS STRING) AS body", "received_at"))
 
 # COMMAND ----------
 

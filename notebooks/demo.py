@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_stomp import rescue_json
 from spark_stomp.devbroker import DevBroker, QueueView
 
 FLIGHTS: Final = "/queue/flights"
@@ -87,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             received.stop()
             alerted.processAllAvailable()
             alerted.stop()
-            table = spark.read.parquet(f"{folder}/table")
+            table = spark.read.parquet(f"{folder}/table").select(*sent.columns)
             print_result(spark, table)
             checks = proof(sent, table.toArrow().to_pandas(), broker.queue(FLIGHTS), broker.bodies(ALERTS))
         finally:
@@ -141,8 +142,8 @@ def start_queries(spark: SparkSession, url: str, folder: Path) -> tuple[Streamin
         .option("maxMessagesPerTrigger", 40_000)  # about nine batches, so that there is progress to see
         .option("checkpointLocation", checkpoints[0])
         .load(FLIGHTS)
-        .select(f.from_json(f.col("body").cast("string"), COLUMNS).alias("flight"))
-        .select("flight.*")
+        .select("body")
+        .transform(rescue_json, COLUMNS)  # what is no flight is a row too, in _rescued
         .writeStream.option("checkpointLocation", checkpoints[0])
         .option("path", str(table))
         .start()

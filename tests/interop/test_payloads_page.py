@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,6 +15,7 @@ from support.brokers.fixtures import on_real_brokers
 from support.driven import Run, publish
 from support.pages import ROOT
 
+from spark_stomp import rescue_json
 from spark_stomp.errors import DestinationRefused
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -180,6 +182,31 @@ def test_the_prefix_of_a_selector(broker: Broker) -> None:
             pytest.raises(DestinationRefused, match="InvalidSelectorException"),
         ):
             query.idle()
+
+
+def test_json_lines(spark: SparkSession) -> None:
+    (program,) = (block for block in blocks("JSON, and what fails", "python") if "/queue/lines" in block)
+    bodies = [
+        b'{"order": 1}\n{"order": 2, "region": "EU"}\n',
+        b'{"order": 3}\r\n\n{"order": 4',
+        b'{"order": 5}\n{"region": "\xff"}\n',
+        b"",
+        None,
+    ]
+    frame = spark.createDataFrame(list(enumerate(bodies)), "message_id int, body binary")
+    names: dict[str, Any] = {"messages": lambda _: frame, "rescue_json": rescue_json}
+    exec(program, names)
+    rows = names["orders"].selectExpr("message_id", "order", "region", "CAST(_rescued AS BINARY)").collect()
+    assert [tuple(row) for row in rows] == [
+        (0, 1, None, None),
+        (0, 2, "EU", None),
+        (1, 3, None, None),
+        (1, None, None, b""),
+        (1, None, None, b'{"order": 4'),
+        (2, None, None, bodies[2]),
+        (3, None, None, b""),
+        (4, None, None, None),
+    ]
 
 
 def test_a_section_with_a_program_says_where_it_was_seen() -> None:

@@ -1,7 +1,7 @@
 """Every program that a reader can copy, with bodies of every kind: none ends it, and it loses none of them.
 
-A program that is added to a page is among them by itself. How it runs, and what counts as kept, is in
-``support/bodies.py``.
+A program that is added to a page, to ``notebooks`` or to ``conf`` is among them by itself. How it runs, and
+what counts as kept, is in ``support/bodies.py``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import yaml
+from databricks_runtime import Widgets
 from pyspark.sql import SparkSession
-from support.bodies import run, stand_in
+from run_notebooks import NOTEBOOKS, read
+from support.bodies import run, run_queries, stand_in
 from support.pages import README, ROOT
 from support.spark import classic_only
 
@@ -22,6 +26,9 @@ pytestmark = [pytest.mark.spark, classic_only("it puts stand-ins into the classe
 
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 BEFORE = "Before each recipe"
+PIPELINE = yaml.safe_load((ROOT / "conf" / "pipeline" / "spark-pipeline.yml").read_text(encoding="utf-8"))
+# What starts the queries of a file that does not when it is imported.
+CALLS = {"demo.py": "start_queries(spark, 'stomp://localhost:61613', Path())"}
 # What keeps no bodies, on purpose.
 KEEPS_NONE = {
     "reading.md: SQL": "counts messages",
@@ -48,7 +55,25 @@ def programs() -> dict[str, list[str]]:
     return found
 
 
-PROGRAMS = programs()
+def notebooks() -> dict[str, str]:
+    """The code of each notebook, by its name."""
+    code = {
+        path.name: "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "code")
+        for path in NOTEBOOKS
+    }
+    sources = ((path.name, path.read_text(encoding="utf-8")) for path in (ROOT / "notebooks").glob("*.py"))
+    return code | {name: text for name, text in sources if text.startswith("# Databricks notebook source")}
+
+
+def files() -> dict[str, str]:
+    """The other programs that are files of their own."""
+    paths = sorted([*(ROOT / "notebooks").glob("*.py"), *(ROOT / "conf").rglob("*.py")])
+    texts = {path.name: path.read_text(encoding="utf-8") for path in paths}
+    return {name: text for name, text in texts.items() if "readStream" in text and name not in NOTES}
+
+
+NOTES = notebooks()
+PROGRAMS = programs() | {name: [text, CALLS.get(name, "")] for name, text in files().items()}
 
 
 def test_all_are_found() -> None:
@@ -57,7 +82,10 @@ def test_all_are_found() -> None:
         "start.md: A first job",
         "reading.md: Feeds",
         "exactly-once.md: toTable",
+        "demo.py",
+        "orders.py",
     } <= PROGRAMS.keys()
+    assert {"01_quickstart.ipynb", "05_databricks.py"} <= NOTES.keys()
     assert KEEPS_NONE.keys() <= PROGRAMS.keys()
 
 
@@ -69,9 +97,24 @@ def test_no_body_ends_it_and_none_is_lost(
         monkeypatch.setenv(variable, "ada")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # Ctrl-C stays that of the tests
-    names: dict[str, Any] = {"__name__": "__main__", "spark": spark}
+    for key, value in PIPELINE["configuration"].items():
+        spark.conf.set(key, value)
+    names: dict[str, Any] = {"__name__": "a_program", "spark": spark}
     with stand_in(spark) as kept:
         run(["import os", *(text.replace("/data/", f"{tmp_path}/") for text in PROGRAMS[name])], names)
     if name not in KEEPS_NONE:
         assert kept.rows
         assert kept.missing() == []
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_no_body_ends_a_query_of_a_notebook_and_none_is_lost(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    databricks = {"dbutils": Mock(widgets=Widgets({})), "display": Mock()}
+    with stand_in(spark) as kept:
+        run_queries(NOTES[name], {"__name__": "a_program", "spark": spark, **databricks})
+    assert kept.failed == []
+    assert len(kept.queries) == NOTES[name].count(".writeStream")
+    assert kept.missing() == []

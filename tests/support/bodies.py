@@ -6,15 +6,19 @@ program then keeps, in a sink, a table or a message, is collected. So it takes a
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -54,6 +58,8 @@ BODIES: tuple[bytes, ...] = (
     b'[{"header": {"msg_type": "0003"}, "body": {"train_id": "t1", "toc_id": "o1", "planned_timestamp": "", '
     b'"actual_timestamp": "1772431200001", "new": "n1"}}]',
     b'[{"header": {"msg_type": "0003"}, "body": {"train_id": "t2"}},',
+    b'[{"header": {"msg_type": "0003"}, "body": {"train_id": "t3", '
+    b'"planned_timestamp": "-9223372036854775808", "actual_timestamp": "9223372036854775807"}}]',
 )
 
 
@@ -62,6 +68,10 @@ class Kept:
 
     def __init__(self) -> None:
         self.rows: list[set[bytes]] = []
+        self.queries: set[tuple[str, ...]] = set()
+        """The columns of each query that was started."""
+        self.failed: list[Exception] = []
+        """Why queries have ended."""
 
     def add(self, frame: DataFrame) -> None:
         as_octets = [
@@ -221,6 +231,15 @@ class _StreamWriter:
         return self
 
     def start(self, *_: str, **__: Any) -> _Query:
+        self._kept.queries.add(tuple(self._frame.columns))
+        try:
+            self._run()
+        except Exception as error:
+            self._kept.failed.append(error)
+            raise
+        return _Query()
+
+    def _run(self) -> None:
         if self._stomp:
             _check_sendable(self._frame)
         if self._function:
@@ -231,7 +250,6 @@ class _StreamWriter:
                 self._real.mode("append").parquet(_here(self._path))
             if self._name:
                 self._frame.createOrReplaceTempView(self._name)
-        return _Query()
 
     toTable = start  # noqa: N815
 
@@ -263,20 +281,45 @@ class _Writer:
         return lambda *_, **__: self
 
 
+class _Pipelines(ModuleType):
+    """``pyspark.pipelines``: a dataset is a query that runs when it is declared, and a view of its rows."""
+
+    def __init__(self, kept: Kept) -> None:
+        super().__init__("pyspark.pipelines")
+        self._kept = kept
+
+    def table(self, **_: str) -> Callable[[Callable[[], DataFrame]], _Query]:
+        return lambda function: self._writer(function).queryName(function.__name__).start()
+
+    materialized_view = table
+
+    def create_sink(self, *_: Any) -> None:
+        """The only sinks are those of ``stomp``."""
+
+    def append_flow(self, target: str) -> Callable[[Callable[[], DataFrame]], _Query]:
+        return lambda function: self._writer(function).format("stomp").start()
+
+    def _writer(self, function: Callable[[], DataFrame]) -> _StreamWriter:
+        return _StreamWriter(function(), self._kept, None)
+
+
 @contextmanager
 def stand_in(spark: SparkSession) -> Iterator[Kept]:
     """While the block runs, queries read :data:`BODIES`, and what they keep is collected."""
     kept = Kept()
     session: Any = type(spark)
     frames: Any = ClassicDataFrame
-    read, read_stream, write, arrow = session.read, session.readStream, frames.write, frames.toArrow
+    read, write, arrow = session.read, frames.write, frames.toArrow
 
     def to_arrow(frame: ClassicDataFrame) -> Any:
         kept.add(frame)
         return arrow(frame)
 
+    pipelines = _Pipelines(kept)
     with (
-        patch.object(session, "readStream", property(lambda s: _Reader(s, read_stream.fget(s)))),
+        patch.dict(sys.modules, {"pyspark.pipelines": pipelines}),
+        patch.object(pyspark, "pipelines", pipelines, create=True),
+        patch.object(session, "readStream", property(lambda s: _Reader(s, read.fget(s)))),
         patch.object(session, "read", property(lambda s: _Reader(s, read.fget(s)))),
         patch.object(
             ClassicDataFrame,
@@ -295,3 +338,13 @@ def run(programs: Iterable[str], names: dict[str, Any]) -> None:
     """Execute the programs one after the other, with these names."""
     for program in programs:
         exec(compile(program, "a program", "exec"), names)
+
+
+def run_queries(program: str, names: dict[str, Any]) -> None:
+    """Execute its statements one after the other.
+
+    One may fail: it looks for what a broker and a stream would have done. ``Kept`` has what came of queries.
+    """
+    for statement in ast.parse(program).body:
+        with suppress(Exception):
+            exec(compile(ast.Module([statement], []), "a program", "exec"), names)
