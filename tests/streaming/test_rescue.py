@@ -106,11 +106,17 @@ def test_octets(spark: SparkSession) -> None:
 
 def test_large_bodies(spark: SparkSession) -> None:
     """Beyond a limit of a parser a body is rescued."""
-    fits, deep, long = "x" * 1_000_000, "[" * 2_000 + "]" * 2_000, "1" * 2_000
-    bodies = [f'{{"a":"{fits}"}}', f'{{"a":{deep}}}', f'{{"a":{long}}}', f'{{"{"n" * 60_000}":1}}']
+    fits, many, long = "x" * 1_000_000, f"[{'[],' * 250}[]]", "1" * 2_000
+    bodies = [f'{{"a":"{fits}"}}', f'{{"a":{many}}}', f'{{"a":{long}}}', f'{{"{"n" * 60_000}":1}}']
     rows = rescued(spark, "a STRING", bodies)
     assert [row["a"] for row in rows] == [fits, None, None, None]
-    assert [row["_rescued_reason"] for row in rows] == [None, NO_JSON, NO_JSON, NO_JSON]
+    reasons = [row["_rescued_reason"] for row in rows]
+    assert [None if one is None else one[:30] for one in reasons] == [
+        None,
+        "it has more than 250 lists and",
+        NO_JSON[:30],
+        NO_JSON[:30],
+    ]
 
 
 NUMBERS = ["1", "2.50", "-0.1", "1e2", "1e400", "1e-400", "0.1234567890123456789", "9007199254740993"]
@@ -180,6 +186,20 @@ def test_times(spark: SparkSession) -> None:
     assert moment == (when.replace(tzinfo=timezone.utc).timestamp() - 3600) * 1_000_000
     assert values(spark, "TIMESTAMP_NTZ", texts) == [RESCUED, when, *[RESCUED] * 5]
     assert values(spark, "DATE", texts) == [RESCUED, RESCUED, date(2026, 11, 27), *[RESCUED] * 4]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("DATE", "2026-11-27"),
+        ("TIMESTAMP", "2026-11-27T12:00:00.000Z"),
+        ("TIMESTAMP_NTZ", "2026-11-27T12:00:00.000"),
+    ],
+)
+def test_a_time_with_a_space_more_is_rescued(spark: SparkSession, kind: str, text: str) -> None:
+    """Spark reads it without the space, or the end of the line."""
+    texts = [f'"{text}"', f'" {text}"', f'"{text} "', f'"{text[:-1]} {text[-1]}"', f'"{text}\\n"']
+    assert [one is RESCUED for one in values(spark, kind, texts)] == [False, True, True, True, True]
 
 
 def test_what_is_inside(spark: SparkSession) -> None:
