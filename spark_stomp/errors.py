@@ -36,6 +36,7 @@ what is allowed, and what the broker said, if anything. No text contains a secre
     │   ├── RowNotText              STOMP_SINK_ROW_NOT_TEXT
     │   ├── RowUnencodable          STOMP_SINK_ROW_UNENCODABLE   a header that no frame can carry unchanged
     │   ├── RowTooLarge             STOMP_SINK_ROW_TOO_LARGE
+    │   ├── RowRefused              STOMP_SINK_ROW_REFUSED       the broker refuses the row's destination
     │   └── RowWithoutKey           STOMP_SINK_ROW_WITHOUT_KEY   all columns of dedupKey are null
     └── DeliveryError
         ├── ReceiptTimeout          STOMP_RECEIPT_TIMEOUT

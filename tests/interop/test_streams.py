@@ -303,7 +303,8 @@ class TestGone:
     def test_a_stream_declared_anew(self, rabbitmq: RabbitMQ) -> None:
         stream = new_stream(rabbitmq)
         fill(rabbitmq, stream, 0, 20)
-        quick = {"idleTimeout": "200ms"}
+        # It connects again only when the stream is there again.
+        quick = {"idleTimeout": "200ms", "reconnectDelay": "2s"}
         with run(rabbitmq, stream, **quick) as query:
             query.take(20)
             query.commit()

@@ -89,6 +89,14 @@ def test_all_are_found() -> None:
     assert KEEPS_NONE.keys() <= PROGRAMS.keys()
 
 
+@pytest.fixture(autouse=True)
+def no_view_stays(spark: SparkSession) -> Iterator[None]:
+    yield
+    for table in spark.catalog.listTables():
+        if table.isTemporary:
+            spark.catalog.dropTempView(table.name)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_body_ends_it_and_none_is_lost(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

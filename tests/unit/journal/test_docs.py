@@ -43,4 +43,4 @@ def test_what_is_written(tmp_path: Path, opened: Callable[[Path], Journal], furt
 
 
 def test_how_many_keys_are_kept() -> None:
-    assert f"the {MAX_REMEMBERED:,} newest committed ones" in " ".join(PAGE.split())
+    assert f"until {MAX_REMEMBERED:,} newer ones came" in " ".join(PAGE.split())
