@@ -30,6 +30,7 @@ what is allowed, and what the broker said, if anything. No text contains a secre
     │   ├── LoginRefused            STOMP_LOGIN_REFUSED
     │   │   └── ClientIdInUse       STOMP_CLIENT_ID_IN_USE
     │   └── DestinationRefused      STOMP_DESTINATION_REFUSED
+    ├── HeaderNotText               STOMP_HEADER_NOT_TEXT        only a reason in the column malformed
     ├── BodyDecodeError             STOMP_BODY_UNDECODABLE
     ├── MalformedMessageError       STOMP_MESSAGE_MALFORMED      a message that breaks the protocol or a limit
     ├── SinkRowError                STOMP_SINK_ROW_INVALID       no body or no destination, for example
@@ -236,8 +237,14 @@ class DestinationRefused(BrokerError):
     code = "STOMP_DESTINATION_REFUSED"
 
 
+class HeaderNotText(StompError):
+    """A header's value is not UTF-8, or has a NUL. The row has it all the same."""
+
+    code = "STOMP_HEADER_NOT_TEXT"
+
+
 class BodyDecodeError(StompError):
-    """A body is not valid in its charset, or the charset is unknown."""
+    """A body is not valid in its charset or encoding, its charset is unknown, or the broker left it out."""
 
     code = "STOMP_BODY_UNDECODABLE"
 

@@ -89,6 +89,15 @@ def text_of(array: pa.Array) -> tuple[Bytes, Positions]:
     return text, offsets - offsets[0] if offsets[0] else offsets
 
 
+def is_text(strings: pa.Array) -> bool:
+    """Whether all elements are valid UTF-8."""
+    try:
+        strings.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def lengths(array: pa.Array) -> Ints:
     """How many bytes each element has."""
     found: Ints = np.diff(text_of(array)[1])
@@ -275,7 +284,7 @@ _NOT_CHARSETS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Bodies:
+class TextSource:
     """The bodies of some messages, with the headers that decode them and name their messages."""
 
     values: pa.Array
@@ -302,7 +311,7 @@ class BodyText:
     reasons: Mapping[int, str]
 
 
-def body_text(bodies: Bodies, on_error: OnError) -> BodyText:
+def body_text(bodies: TextSource, on_error: OnError) -> BodyText:
     """Decode the bodies. An empty body is an empty string in any charset.
 
     Raises:
@@ -323,14 +332,10 @@ def body_text(bodies: Bodies, on_error: OnError) -> BodyText:
 def _as_utf8(values: pa.Array) -> pa.Array | None:
     """The bodies as strings, not copied; None unless all of them are valid UTF-8."""
     text = pa.Array.from_buffers(pa.string(), len(values), values.buffers(), offset=values.offset)
-    try:
-        text.validate(full=True)
-    except pa.ArrowInvalid:
-        return None
-    return text
+    return text if is_text(text) else None
 
 
-def _one_by_one(bodies: Bodies, rows: Ints | None, text: pa.Array | None, on_error: OnError) -> BodyText:
+def _one_by_one(bodies: TextSource, rows: Ints | None, text: pa.Array | None, on_error: OnError) -> BodyText:
     """The bodies as strings. Only ``rows`` are decoded, one by one; None means all."""
     reasons: dict[int, str] = {}
     values: list[str | bytes | None] = (text if text is not None else bodies.values).to_pylist()
@@ -374,7 +379,7 @@ def _codec_name(charset: str) -> str:
     return "none" if name.replace("_", "-") in _NOT_CHARSETS else name
 
 
-def _error(bodies: Bodies, row: int, problem: _Undecodable) -> BodyDecodeError:
+def _error(bodies: TextSource, row: int, problem: _Undecodable) -> BodyDecodeError:
     message_id, destination = bodies.message_ids[row].as_py(), bodies.destinations[row].as_py()
     return BodyDecodeError(
         f"the body of message {quoted(message_id)} from {quoted(destination)} cannot be read as string: "

@@ -7,19 +7,32 @@ frames, and take the exact path. :mod:`spark_stomp.arrow.columns` makes the colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from spark_stomp.arrow import columns
-from spark_stomp.arrow.columns import Bodies, BodyText, HeaderLines, Ints, OnError, body_text, gather
-from spark_stomp.arrow.headers import Area, ExactHeaders, MalformedRows, area_of, exact_frames, read_layouts
+from spark_stomp.arrow.columns import BodyText, HeaderLines, Ints, OnError, TextSource, body_text, gather
+from spark_stomp.arrow.content import NOT_TEXT, Bodies, Oddity, counted, open_bodies, open_message
+from spark_stomp.arrow.headers import (
+    Area,
+    ExactHeaders,
+    MalformedRows,
+    area_of,
+    exact_frames,
+    not_text_headers,
+    read_layouts,
+)
+from spark_stomp.brokers.bodies import NO_MARKS, BodyMarks
 from spark_stomp.columns import MALFORMED, Projection
-from spark_stomp.errors import MalformedMessageError
+from spark_stomp.errors import HeaderNotText, MalformedMessageError
 from spark_stomp.frame_batch import FrameBatch
+from spark_stomp.quoting import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,7 @@ class RowRules:
         stream: the name of the stream that the frames are from; None if they are not from a stream.
         offset_header: the header with the offset in the stream.
         quoted_names: whether the broker has quoted bytes of the destination.
+        marks: how encoded and missing bodies are recognised.
     """
 
     id_header: str | None
@@ -47,13 +61,18 @@ class RowRules:
     stream: str | None = None
     offset_header: str | None = None
     quoted_names: bool = False
+    marks: BodyMarks = NO_MARKS
 
 
-def decode_frames(batch: FrameBatch, projection: Projection, rules: RowRules) -> pa.RecordBatch:
+def decode_frames(
+    batch: FrameBatch, projection: Projection, rules: RowRules, odd: Counter[Oddity] | None = None
+) -> pa.RecordBatch:
     """The rows of ``batch`` in the schema of the projection, in the order of the frames.
 
     The frames must be such as :class:`spark_stomp.protocol.FrameScanner` accepts. Only the columns of the
     projection are computed. Besides the result, this needs up to about ten times the memory of the headers.
+    Messages that are odd are counted in ``odd``, those with odd bodies only if the projection has ``body`` or
+    ``malformed``.
 
     Raises:
         BodyDecodeError: ``body`` is a string, a body cannot be decoded, and the rules make that an error.
@@ -67,12 +86,15 @@ def decode_frames(batch: FrameBatch, projection: Projection, rules: RowRules) ->
             f"the batch has a malformed message: {batch.malformed}. It was received with "
             f"onMalformed=column: set that again, and name the column `{MALFORMED}` in the schema"
         )
-    rows = read_rows(batch) if batch.malformed is None else MalformedRows(batch)
+    if batch.malformed is not None:
+        rows: AnyRows = MalformedRows(batch)
+    else:
+        rows = read_rows(batch, rules.marks)
+        if odd is not None:
+            of_bodies = not {"body", MALFORMED}.isdisjoint(projection.columns)
+            odd.update(rows.odd(batch.dialect, of_bodies=of_bodies))
     body = _body(rows, projection, rules)
-    arrays = []
-    for field in schema:
-        constant = _constant(field, batch, body)
-        arrays.append(_column(field, rows, rules, len(batch.ends)) if constant is None else constant)
+    arrays = [_column(field, rows, rules, batch, body) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -83,32 +105,34 @@ def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyText | 
     if isinstance(rows, MalformedRows):
         return BodyText(rows.texts(), {})
     column = rows.column
-    bodies = Bodies(rows.bodies(), column("content-type"), column("message-id"), column("destination"))
+    bodies = TextSource(rows.bodies(), column("content-type"), column("message-id"), column("destination"))
     return body_text(bodies, rules.body_decode_errors)
 
 
-def _constant(field: pa.Field, batch: FrameBatch, body: BodyText | None) -> pa.Array | None:
-    """A column that needs no header: decoded bodies, or a fact of the batch; None for any other column."""
-    rows = len(batch.ends)
+def _reasons(rows: AnyRows, batch: FrameBatch, body: BodyText | None) -> pa.Array:
+    """Why a message could not be read as it was sent."""
+    count = len(batch.ends)
+    if isinstance(rows, MalformedRows):
+        return pa.repeat(batch.malformed, count)
+    reasons = {**rows.reasons(), **({} if body is None else body.reasons)}
+    return pa.array(map(reasons.get, range(count)), pa.string()) if reasons else columns.nulls(count)
+
+
+def _column(
+    field: pa.Field, rows: AnyRows, rules: RowRules, batch: FrameBatch, body: BodyText | None
+) -> pa.Array:
+    count = len(batch.ends)
     match field.name:
         case "received_at":
-            return pa.array(np.full(rows, batch.received_at)).view(field.type)
+            return pa.array(np.full(count, batch.received_at)).view(field.type)
         case "body":
-            return None if body is None else body.text
+            return rows.bodies() if body is None else body.text
         case "malformed":
-            if body is not None and body.reasons:
-                return pa.array([body.reasons.get(row) for row in range(rows)], pa.string())
-            return columns.nulls(rows) if batch.malformed is None else pa.repeat(batch.malformed, rows)
+            return _reasons(rows, batch, body)
         case "receiver":
-            return pa.repeat(batch.receiver, rows)
+            return pa.repeat(batch.receiver, count)
         case "sequence":
-            return pa.array(np.arange(batch.first_number, batch.first_number + rows))
-    return None
-
-
-def _column(field: pa.Field, rows: AnyRows, rules: RowRules, count: int) -> pa.Array:
-    """A column that is read from the frames."""
-    match field.name:
+            return pa.array(np.arange(batch.first_number, batch.first_number + count))
         case "stream_offset":
             if rules.stream is None or rules.offset_header is None:
                 return pa.nulls(count, field.type)
@@ -130,8 +154,6 @@ def _column(field: pa.Field, rows: AnyRows, rules: RowRules, count: int) -> pa.A
             return columns.header_map(rows.first_lines(), field.type)
         case "header_history":
             return columns.header_list(rows.all_lines(), field.type)
-        case "body":
-            return rows.bodies()
         case "destination" if rules.quoted_names:
             return columns.unquoted(rows.column("destination"))
         case name:  # destination, message_id, content_type
@@ -169,13 +191,16 @@ class _ReadFrames:
 class FrameRows:
     """The headers and bodies of all frames of a batch, in order, with the methods of :class:`Headers`.
 
-    ``_ends`` are the positions in the batch at which the header areas end.
+    ``_read`` says where the bodies begin, and has those of whole messages that are opened. ``_not_text`` are
+    the names of headers that are not text, of some frames.
     """
 
     _area: Area
-    _ends: Ints
+    _read: Bodies
     _parts: Sequence[_ReadFrames]
     _order: Ints | None
+    _marks: BodyMarks
+    _not_text: Mapping[int, list[str]]
 
     def column(self, name: str) -> pa.Array:
         columns = [part.headers.column(name) for part in self._parts]
@@ -187,13 +212,46 @@ class FrameRows:
     def all_lines(self) -> HeaderLines:
         return self._in_order(lambda part: part.headers.all_lines())
 
+    @cached_property
+    def _opened(self) -> Bodies:
+        area, read = self._area, self._read
+        found = open_bodies(area.array, read.starts, area.stops, self.column, self._marks)
+        return found.with_those_of(read)
+
     def bodies(self) -> pa.Array:
         """The bodies as bytes."""
-        return gather(pa.binary(), self._area.buffer, self._ends, self._area.stops)
+        found = self._opened
+        bodies = gather(pa.binary(), self._area.buffer, found.starts, self._area.stops)
+        if not found.replaced:
+            return bodies
+        taken = np.arange(len(bodies))
+        taken[list(found.replaced)] = np.arange(len(bodies), len(bodies) + len(found.replaced))
+        return pa.concat_arrays([bodies, pa.array(found.replaced.values(), pa.binary())]).take(
+            pa.array(taken)
+        )
+
+    def reasons(self) -> dict[int, str]:
+        """Why a message is not as it was sent, by row."""
+        return {row: _not_text(names) for row, names in self._not_text.items()} | self._opened.reasons
+
+    def odd(self, dialect: str, *, of_bodies: bool) -> Counter[Oddity]:
+        """How many messages are odd; those with odd bodies only on demand."""
+        kinds = {NOT_TEXT: list(self._not_text)} if self._not_text else {}
+        kinds |= self._opened.odd if of_bodies else {}
+        return counted(kinds, self.column("destination"), dialect) if kinds else Counter()
 
     def _in_order(self, lines_of: Callable[[_ReadFrames], HeaderLines]) -> HeaderLines:
         lines = [lines_of(part) for part in self._parts]
         return lines[0] if self._order is None else in_order(lines, self._order)
+
+
+def _not_text(names: Sequence[str]) -> str:
+    return str(
+        HeaderNotText(
+            f"headers that are not UTF-8, or have a NUL: {', '.join(map(quoted, names))}. If a "
+            "value is not UTF-8, each of its characters is one octet: encode(value, 'ISO-8859-1')"
+        )
+    )
 
 
 AnyRows: TypeAlias = FrameRows | MalformedRows
@@ -220,19 +278,31 @@ def _order(parts: Sequence[_ReadFrames]) -> Ints | None:
     return order
 
 
-def read_rows(batch: FrameBatch) -> FrameRows:
-    """Read a batch of at least one frame: by the fast path, and what it leaves out by the exact path."""
+def read_rows(batch: FrameBatch, marks: BodyMarks = NO_MARKS) -> FrameRows:
+    """Read a batch of at least one frame: by the fast path, and what it leaves out by the exact path.
+
+    Whole messages in bodies take the exact path, because they have further headers.
+    """
     area = area_of(batch)
-    ends = area.starts.copy()
+    read = Bodies(area.starts.copy())
     parts: list[_ReadFrames] = []
     left = np.ones(len(area), bool)
     for found in read_layouts(area, batch.version):
-        ends[found.rows] += found.sizes
-        left[found.rows] = False
-        parts.append(_ReadFrames(found.rows, found.headers))
+        read.starts[found.rows] += found.sizes
+        if marks.message is None or not found.headers.has(marks.message):
+            left[found.rows] = False
+            parts.append(_ReadFrames(found.rows, found.headers))
     rest = np.flatnonzero(left)
+    not_text: dict[int, list[str]] = {}
     if rest.size:
-        frames = exact_frames(area.subset(rest), batch.version)
-        ends[rest] = area.stops[rest] - np.array([len(frame.body) for frame in frames])
+        exact = area.subset(rest)
+        frames = exact_frames(exact, batch.version)
+        read.starts[rest] = exact.stops - np.array([len(frame.body) for frame in frames])
+        not_text = {int(rest[row]): names for row, names in not_text_headers(exact, batch.version).items()}
+        if marks.message is not None:
+            frames = [
+                open_message(read, row, frame, marks.message)
+                for row, frame in zip(rest.tolist(), frames, strict=True)
+            ]
         parts.append(_ReadFrames(rest, ExactHeaders(frames)))
-    return FrameRows(area, ends, parts, _order(parts))
+    return FrameRows(area, read, parts, _order(parts), marks, not_text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark_stomp.brokers.bodies import LEFT_OUT, BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, PRIORITY, TIMESTAMP, Outgoing
@@ -65,6 +66,14 @@ ACTIVEMQ = Dialect(
         # Bytes. After a longer line it ends the connection (seen in November 2026).
         max_header_line=10 << 10,
         unescapes_always=True,
+    ),
+    # A connector amqp:// without options keeps messages as they are encoded (seen with 6.3.1, November 2026).
+    bodies=BodyMarks(
+        message="JMS_AMQP_NATIVE",
+        left_out=LEFT_OUT,
+        hollow=(b"",),
+        hollow_without_length=True,
+        remedy='Set subscribeHeaders = {"transformation": "jms-json"} to have maps and objects as JSON',
     ),
     errors=ErrorTexts(
         stopping=r"(?i:BrokerStopp)",

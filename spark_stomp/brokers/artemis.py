@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from spark_stomp.brokers.bodies import ENCODING, LEFT_OUT, BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics, Naming
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts, Hide
 from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, PRIORITY, Outgoing
@@ -18,6 +19,10 @@ _LEFT_OUT = HeaderNames(
     ("AMQ_", "_AMQ", "__AMQ_", "__HDR_", "_HQ_", JMS, "mqtt."),
     GROUPS,
 )
+
+# A map of JMS as text: Artemis takes the number of its entries for a length, and so many octets from the
+# length of the first key on for characters of UTF-16 (seen with 2.56.0 in November 2026).
+_MAP = re.compile(rb"\0(?:[\xc8\xd0\xd8]\x80|[\xe0-\xef][\x80-\xbf]\x80)+")
 
 
 def _remedy(text: str, what: str, hide: Hide) -> str:
@@ -70,6 +75,13 @@ ARTEMIS = Dialect(
         joins_messages=True,
         left_out=_LEFT_OUT,
         values=(PRIORITY, EXPIRES),
+    ),
+    bodies=BodyMarks(
+        section_unless=ENCODING,
+        left_out=LEFT_OUT,
+        map_of_jms=_MAP,
+        hollow=(b"", b"\0"),
+        remedy="Artemis has no setting for that: have the producer send text or octets",
     ),
     errors=ErrorTexts(
         client_id_in_use=r"(?i:client.?id.*\bin use)",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from spark_stomp.brokers.bodies import NO_MARKS, BodyMarks
 from spark_stomp.brokers.destinations import (
     BY_PREFIX,
     DestinationType,
@@ -119,6 +120,7 @@ class Dialect:
         orphans_subscriptions: True if the broker may withhold messages from everyone until it is restarted:
             those of a SUBSCRIBE that followed a refused one, and the oldest message of each subscription of a
             lost connection.
+        bodies: what the broker puts into a body if STOMP cannot say what the message does.
         errors: how the broker words its ERRORs.
         head_of_queue: how to see and remove the first message of a queue without STOMP.
         listener: what has to be on for STOMP at a port; empty if that needs no word.
@@ -154,6 +156,7 @@ class Dialect:
     marks_redelivered: bool = True
     unsubscribe_returns: bool = False
     orphans_subscriptions: bool = False
+    bodies: BodyMarks = NO_MARKS
     errors: ErrorTexts = ErrorTexts()
     head_of_queue: str = (
         "Look at it with another protocol or the broker's own tools, and remove or move it there"

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from spark_stomp.brokers.bodies import BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics, Naming
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import DELIVERY, PRIORITY, TIMESTAMP, Outgoing
@@ -238,6 +239,7 @@ RABBITMQ = Dialect(
     quoted_names=True,
     lasting=LASTING,
     timestamp_unit="s",
+    bodies=BodyMarks(section=("type", "amqp-1.0")),
     selectors=False,
     naming=Naming(("/queue/", "/amq/queue/"), ("/topic/", "/temp-topic/", "/exchange/")),
     # The queue of a subscription is named after its destination and id. Without auto-delete:false it would

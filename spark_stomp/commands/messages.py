@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from itertools import pairwise
@@ -13,14 +13,14 @@ from typing import Final
 
 from rich.text import Text
 
+from spark_stomp.arrow.content import OpenFrame, open_frame
 from spark_stomp.brokers import Dialect
 from spark_stomp.commands import UsageError
 from spark_stomp.commands.screen import Bar, Screen, add_progress_argument, json_line, json_text, said
 from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import SourceOptions
-from spark_stomp.protocol import Frame
-from spark_stomp.protocol.decoder import frames_in
+from spark_stomp.protocol import Frame, read_message
 from spark_stomp.quoting import counted, shown, whole_number
 
 REFUSED: Final = {
@@ -92,16 +92,16 @@ class Messages:
         """Show the frames in ``batch``."""
         # Printed together, because in a terminal the bar below them is drawn again each time.
         terminal, drawn = sys.stdout.isatty(), list[Text]()
-        for frame in _frames(batch, self._options):
+        for frame, kind, malformed in _frames(batch, dialect, self._options):
             self.count += 1
             if self._arguments.json:
-                row = _row(frame, batch.malformed)
+                row = _row(frame, malformed)
                 if terminal:
                     drawn.append(json_text(row))
                 else:
                     sys.stdout.write(json_line(row) + "\n")
             elif not self._arguments.bodies:
-                drawn += _for_people(self.count, frame, dialect, batch.malformed)
+                drawn += _for_people(self.count, frame, dialect, kind, malformed)
             elif terminal:
                 drawn.append(said(_text(frame)))
             else:
@@ -116,12 +116,15 @@ class Messages:
         self._bar.say(f"{counted(self.count, 'message')} of {self._arguments.destination}")
 
 
-def _frames(batch: FrameBatch, options: SourceOptions) -> Iterable[Frame]:
-    """The frames of a batch. A malformed frame has no headers, and all its bytes as body."""
-    if batch.malformed is None:
-        return frames_in(bytes(batch.data), batch.version, options.connection.limits)
-    bounds = pairwise([0, *batch.ends])
-    return (Frame("MESSAGE", (), bytes(batch.data[begin:end])) for begin, end in bounds)
+def _frames(batch: FrameBatch, dialect: Dialect, options: SourceOptions) -> Iterator[OpenFrame]:
+    """The messages of a batch. A malformed frame has no headers, and all its bytes as body."""
+    marks = dialect.bodies if options.amqp_bodies == "decoded" else dialect.bodies.of_raw()
+    for begin, end in pairwise([0, *batch.ends]):
+        data = bytes(batch.data[begin:end])
+        if batch.malformed is None:
+            yield open_frame(read_message(data, batch.version), marks)
+        else:
+            yield OpenFrame(Frame("MESSAGE", (), data), None, batch.malformed)
 
 
 def _row(frame: Frame, malformed: str | None) -> dict[str, object]:
@@ -133,9 +136,12 @@ def _row(frame: Frame, malformed: str | None) -> dict[str, object]:
     return row if malformed is None else row | {"malformed": malformed}
 
 
-def _for_people(number: int, frame: Frame, dialect: Dialect, malformed: str | None) -> Iterator[Text]:
+def _for_people(
+    number: int, frame: Frame, dialect: Dialect, kind: str | None, malformed: str | None
+) -> Iterator[Text]:
     headers = _first(frame)
     facts = [f"  {len(frame.body):,} bytes", _time(headers.pop("timestamp", ""), dialect)]
+    facts += [] if kind is None else [f"AMQP 1.0, {kind}"]
     facts += ["redelivered"] if headers.pop("redelivered", "") == "true" else []
     head = said(f"#{number} {shown(headers.pop('destination', ''))}", "bold")
     yield head.append_text(said(", ".join(filter(None, facts)), "not bold dim"))

@@ -4,5 +4,5 @@ Each run has its own token. Off the loopback interface connections use TLS by de
 prove that they have the run's key pair.
 """
 
-from spark_stomp.frameserver.client import FrameServerAddress, RangeTicket, fetch
+from spark_stomp.frameserver.client import FrameServerAddress, RangeTicket, fetch, report
 from spark_stomp.frameserver.server import FrameServer, open_frame_server

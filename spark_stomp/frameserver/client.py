@@ -8,11 +8,12 @@ So there is no authority, no host name and no expiry to manage. The key is in me
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -24,9 +25,14 @@ import pyarrow.flight as flight
 
 from spark_stomp.errors import FrameServerError
 from spark_stomp.frame_batch import Ends, FrameBatch
+from spark_stomp.logs import get_log
 from spark_stomp.quoting import host_port
 
+log = get_log(__name__)
+
 AUTHORIZATION = "authorization"
+REPORT = "report"
+"""The Flight action by which a task reports."""
 # The id of a log, and two numbers that fit into 64 bits.
 _TICKET = re.compile(rb"([!-~]{1,64}) (\d{1,18}) (\d{1,18})")
 
@@ -232,10 +238,26 @@ def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBat
 
 
 def _stream(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
-    options = flight.FlightCallOptions(headers=[(AUTHORIZATION.encode(), f"Bearer {address.token}".encode())])
     client = _connections.to(address)
-    for chunk in client.do_get(flight.Ticket(ticket.to_bytes()), options):
+    for chunk in client.do_get(flight.Ticket(ticket.to_bytes()), _call_options(address)):
         yield from_record(chunk.data)
+
+
+def _call_options(address: FrameServerAddress) -> flight.FlightCallOptions:
+    return flight.FlightCallOptions(headers=[(AUTHORIZATION.encode(), f"Bearer {address.token}".encode())])
+
+
+def report(address: FrameServerAddress, counts: Sequence[tuple[str, str, str, int]]) -> None:
+    """Tell the reader process what a task has noticed: kind, destination, dialect and how many messages.
+
+    Nothing depends on it, so it may fail.
+    """
+    body = json.dumps(counts).encode()
+    try:
+        list(_connections.to(address).do_action(flight.Action(REPORT, body), _call_options(address)))
+    except pa.ArrowException as error:
+        _connections.forget(address)
+        log.debug("what a task noticed could not be reported: %s", error)
 
 
 class _Connections:

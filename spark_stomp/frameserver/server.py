@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import hmac
+import json
 import os
 import re
 import socket
@@ -27,6 +28,7 @@ from spark_stomp.errors import OptionError, StompError
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver.client import (
     AUTHORIZATION,
+    REPORT,
     SCHEMA,
     FrameServerAddress,
     KeyPair,
@@ -49,15 +51,22 @@ _LAST_RUN = 10.0
 _LISTEN_POLL = 0.1
 
 ReadRange = Callable[[RangeTicket], Iterator[FrameBatch]]
+TakeReport = Callable[[str, str, str, int], None]
 
 
-def open_frame_server(options: SourceOptions, read_range: ReadRange) -> FrameServer:
+def _ignore(kind: str, destination: str, dialect: str, count: int) -> None:
+    """Take no reports."""
+
+
+def open_frame_server(
+    options: SourceOptions, read_range: ReadRange, take_report: TakeReport = _ignore
+) -> FrameServer:
     """The frame server of one run, with a new token. Raises OptionError if it cannot listen."""
     host, port = frame_server_host(options.frame_server_host), options.frame_server_port or 0
     address = FrameServerAddress(host, port, new_token(), _key_pair(options, host))
     try:
         await_free(host, port, _LAST_RUN)
-        return FrameServer(address, read_range)
+        return FrameServer(address, read_range, take_report)
     except (OSError, pa.ArrowException) as error:
         raise OptionError(_problem(host, port, error)) from error
 
@@ -89,14 +98,20 @@ class FrameServer:
 
     It listens on ``address``. Port 0 means any free port; :attr:`address` has the port that was taken. If
     ``address`` has a key pair, a client must present the same one. ``read_range`` returns the frames of a
-    ticket, or raises a StompError, whose text reaches the task.
+    ticket, or raises a StompError, whose text reaches the task. ``take_report`` is given what tasks report,
+    in any thread: kind, destination, dialect and how many messages.
     """
 
-    def __init__(self, address: FrameServerAddress, read_range: ReadRange) -> None:
+    def __init__(
+        self,
+        address: FrameServerAddress,
+        read_range: ReadRange,
+        take_report: TakeReport = _ignore,
+    ) -> None:
         self._lock = threading.Lock()
         self._unread: set[RangeTicket] = set()
         self._read_at: float | None = None
-        self._flight = _Flight(address, read_range, self._served)
+        self._flight = _Flight(address, read_range, take_report, self._served)
         self.address = replace(address, port=self._flight.port)
 
     def expect(self, tickets: Iterable[RangeTicket]) -> None:
@@ -127,6 +142,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         self,
         address: FrameServerAddress,
         read_range: ReadRange,
+        take_report: TakeReport,
         on_served: Callable[[RangeTicket], None],
     ) -> None:
         tls = {} if address.key_pair is None else _mutual_tls(address.key_pair)
@@ -134,6 +150,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
             address.location, middleware={"token": _TokenMiddlewareFactory(address.token)}, **tls
         )
         self._read_range = read_range
+        self._take_report = take_report
         self._on_served = on_served
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
@@ -143,6 +160,13 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         except StompError as error:
             raise flight.FlightServerError(str(error)) from error
         return flight.GeneratorStream(SCHEMA, self._records(wanted, batches))
+
+    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> list[flight.Result]:
+        if action.type != REPORT:
+            raise flight.FlightServerError(f"there is no action {action.type}")
+        for kind, destination, dialect, count in json.loads(action.body.to_pybytes()):
+            self._take_report(kind, destination, dialect, count)
+        return []
 
     def _records(self, wanted: RangeTicket, batches: Iterator[FrameBatch]) -> Iterator[pa.RecordBatch]:
         for batch in joined(batches):

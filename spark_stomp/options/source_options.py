@@ -216,6 +216,13 @@ class SourceOptions:
         "Whether a [malformed message](reading.md#malformed-messages) fails the query, or is a row with the "
         "reason in `malformed`.",
     )
+    amqp_bodies: Literal["decoded", "raw"] = READS.option(
+        "amqpBodies",
+        choice("decoded", "raw"),
+        "decoded",
+        "What becomes of [bodies in the encoding of AMQP 1.0](payloads.md#amqp-10): decoded, or the octets "
+        "as they came.",
+    )
     frame_server_host: str | None = SOURCE.optional(
         "frameServerHost",
         NAME,

@@ -19,7 +19,13 @@ from spark_stomp.protocol.encoder import (
 )
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, VERSIONS, Frame, Limits, escape, unescape
 from spark_stomp.protocol.handshake import ClientConfig, ack_modes
-from spark_stomp.protocol.raw import MalformedMessage, frame_content, read_malformed
+from spark_stomp.protocol.raw import (
+    MalformedMessage,
+    frame_content,
+    octet_headers,
+    read_malformed,
+    read_message,
+)
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.server import ServerConfig, ServerConnection
 from spark_stomp.protocol.session import (

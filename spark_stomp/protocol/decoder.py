@@ -27,6 +27,7 @@ from spark_stomp.protocol.frames import (
     content_length,
     grammar_of,
     no_body_error,
+    nul_error,
     parse_headers,
     without_line_end,
 )
@@ -457,10 +458,6 @@ def frames_in(data: bytes, version: str, limits: Limits | None = None) -> Iterat
     while (event := decoder.next_event()) is not NEED_DATA:
         if isinstance(event, Frame):
             yield event
-
-
-def nul_error() -> FrameSyntaxError:
-    return FrameSyntaxError("a NUL comes before the blank line that ends the headers")
 
 
 def _match_end(pattern: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int:

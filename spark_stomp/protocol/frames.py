@@ -307,12 +307,19 @@ def _headers_together(lines: bytes, command: str, grammar: Grammar) -> HeaderPai
 def parse_header(
     line: bytes, command: str, grammar: Grammar, where: str = "a header line"
 ) -> tuple[str, str]:
-    """Name and value of one header line, unescaped. Raises FrameSyntaxError; ``where`` names the line."""
+    """Name and value of one header line, unescaped. Raises FrameSyntaxError; ``where`` names the line.
+
+    The value of a MESSAGE may be any octets, because producers of other protocols send binary values. If it
+    is not UTF-8, each octet is one character (ISO 8859-1), so that the octets can be had back.
+    """
     line = without_line_end(line, grammar)
     try:
         name, colon, value = line.decode().partition(":")
     except UnicodeDecodeError:
-        raise FrameSyntaxError(f"{where} is not valid UTF-8") from None
+        raw_name, raw_colon, octets = line.partition(b":")
+        if command != "MESSAGE" or not is_utf8(raw_name):
+            raise FrameSyntaxError(f"{where} is not valid UTF-8") from None
+        name, colon, value = raw_name.decode(), raw_colon.decode(), octets.decode("latin-1")
     if not colon:
         raise FrameSyntaxError(f"{where} has no colon")
     if not name and not grammar.empty_names:
@@ -324,6 +331,15 @@ def parse_header(
     if b"\\" in line and command not in grammar.raw:
         return unescape_text(name, grammar), unescape_text(value, grammar)
     return name, value
+
+
+def is_utf8(raw: bytes) -> bool:
+    """Whether ``raw`` is valid UTF-8."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def content_length(headers: HeaderPairs, command: str, grammar: Grammar, limits: Limits) -> int | None:
@@ -352,3 +368,8 @@ def content_length(headers: HeaderPairs, command: str, grammar: Grammar, limits:
 def no_body_error(command: str, grammar: Grammar) -> FrameSyntaxError:
     """The error for a body on a command that may have none."""
     return FrameSyntaxError(f"a {command} frame has no body in STOMP {grammar.version}")
+
+
+def nul_error() -> FrameSyntaxError:
+    """The error for a NUL in a head."""
+    return FrameSyntaxError("a NUL comes before the blank line that ends the headers")

@@ -1,7 +1,7 @@
 """Reads headers of frames that stay bytes, and malformed messages.
 
-One bad header (a NUL, an undefined escape, a limit that is exceeded) must not stop a connection if it is
-certain where its frame ends. The end is certain if the head is complete, and
+One bad header (an undefined escape, a limit that is exceeded) must not stop a connection if it is certain
+where its frame ends. The end is certain if the head is complete, and
 
 - the head declares a numeric ``content-length``, and a NUL follows the body of that length; or
 - the head declares no ``content-length`` and contains no NUL: the frame then ends at the next NUL.
@@ -22,11 +22,15 @@ from typing import Final, NamedTuple
 
 from spark_stomp.errors import FrameSyntaxError, MalformedMessageError, RemoteProtocolError
 from spark_stomp.protocol.frames import (
+    Frame,
     Grammar,
     HeaderPairs,
     Limits,
     grammar_of,
+    is_utf8,
+    nul_error,
     parse_header,
+    parse_headers,
     unescape,
     without_line_end,
 )
@@ -82,6 +86,41 @@ def parted(frame: bytes, version: str) -> tuple[bytes, bytes]:
     blank = grammar_of(version).blank_line.search(frame)
     assert blank is not None, "a frame whose end is known has a blank line"
     return frame[: blank.end()], frame[blank.end() : -1]
+
+
+def read_message(frame: bytes, version: str) -> Frame:
+    """The MESSAGE frame that a scanner has accepted, from its command, or EOLs before it, to its NUL.
+
+    Raises FrameSyntaxError if it is none.
+    """
+    grammar, frame = grammar_of(version), frame.lstrip(_BETWEEN)
+    begin = frame.find(b"\n")
+    blank = grammar.blank_line.search(frame, begin) if begin >= 0 else None
+    if blank is None or not frame.endswith(b"\0", blank.end()):
+        raise FrameSyntaxError(f"a block holds an incomplete frame: {frame[:64]!r}")
+    headers = parse_headers(frame[begin + 1 : blank.start()], "MESSAGE", grammar)
+    return Frame("MESSAGE", headers, frame[blank.end() : -1])
+
+
+def octet_headers(frame: bytes, version: str) -> list[str]:
+    """The names of the headers of a MESSAGE whose value is not UTF-8, or has a NUL, in their order."""
+    head, grammar = parted(frame, version)[0], grammar_of(version)
+    if head.isascii() and b"\0" not in head:
+        return []
+    odd = [line for line in head.split(b"\n")[1:] if b"\0" in line or not is_utf8(line)]
+    return [parse_header(line, "MESSAGE", grammar)[0] for line in odd]
+
+
+def check_nuls(head: bytes, length: int | None, names: RawNames, grammar: Grammar) -> None:
+    """Check the head of a MESSAGE that has NULs, and declares ``length`` of its body.
+
+    Raises FrameSyntaxError if they leave it uncertain where the frame ends, or if one is in a name, in what
+    an ACK must name, or in what tells its subscription.
+    """
+    in_name = any(b"\0" in line.partition(b":")[0] for line in head.split(b"\n"))
+    needed = (raw_value(head, name, grammar) or b"" for name in (names.ack, _SUBSCRIPTION))
+    if length is None or in_name or _SECOND_FRAME.search(head) or any(b"\0" in value for value in needed):
+        raise nul_error()
 
 
 def frame_content(frame: bytes, version: str) -> tuple[str, str, bytes]:
@@ -225,7 +264,7 @@ def read_malformed(frame: bytes, version: str) -> Readable:
     lines, body = parted(frame, version)
     headers: list[tuple[str, str]] = []
     for line in lines.split(b"\n")[1:]:
-        if b"\0" in line:
+        if b"\0" in line.partition(b":")[0]:
             continue
         try:
             header = parse_header(line, "MESSAGE", grammar)

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from spark_stomp.errors import RemoteProtocolError
-from spark_stomp.protocol.decoder import FrameDecoder, FrameHead, FrameReader, nul_error
+from spark_stomp.protocol.decoder import FrameDecoder, FrameHead, FrameReader
 from spark_stomp.protocol.encoder import handle_header
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, HeaderPairs, Limits, Signal, escape
 from spark_stomp.protocol.layouts import (
@@ -41,6 +41,7 @@ from spark_stomp.protocol.layouts import (
 from spark_stomp.protocol.raw import (
     MalformedMessage,
     RawNames,
+    check_nuls,
     length_of_malformed,
     malformed_message,
     raw_values,
@@ -273,9 +274,10 @@ class FrameScanner(FrameReader):
         """The head. If the scanner is tolerant, it may be malformed, but the end of its frame is certain."""
         size, limits = self._searched, self._limits
         try:
+            head = super()._judge(command, lines)
             if b"\0" in lines:
-                raise nul_error()
-            return super()._judge(command, lines)
+                check_nuls(self._buffer.peek(0, size), head.length, self._collected, self._grammar)
+            return head
         except RemoteProtocolError as error:
             if not self._reads_on(command):
                 raise
@@ -367,18 +369,13 @@ class FrameScanner(FrameReader):
         return next(count for count, name in enumerate(subscriptions) if name not in ours)
 
     def _is_valid(self, head: bytes) -> bool:
-        """Whether ``head`` is valid UTF-8 without NUL, CR or an escape that the version does not define."""
+        """Whether ``head`` has no NUL, no CR and no escape that the version does not define.
+
+        Its names are those of a layout, and its values may be any octets.
+        """
         if b"\0" in head or b"\r" in head:
             return False
-        if self._escaped and b"\\" in head and not self._escapes_are_known(head):
-            return False
-        if head.isascii():
-            return True
-        try:
-            head.decode()
-        except UnicodeDecodeError:
-            return False
-        return True
+        return not self._escaped or b"\\" not in head or self._escapes_are_known(head)
 
     def _escapes_are_known(self, head: bytes) -> bool:
         """Whether every backslash belongs to an escape that the version defines."""

@@ -12,14 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 from spark_stomp.brokers import Dialect, Subscription, subscription_id
 from spark_stomp.errors import StompError
 from spark_stomp.logs import get_log
-from spark_stomp.protocol import MalformedMessage, MessageBlock
-from spark_stomp.protocol.decoder import frames_in
+from spark_stomp.protocol import MalformedMessage, MessageBlock, read_message
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.receiver import Receiver
@@ -140,15 +139,16 @@ class ReadReceiver(Receiver):
         """
         if block.malformed or self._dialect.browse_headers is None or b"browser:end" not in block.heads:
             return block, came
-        kept, ends = [], [0, *block.ends]
-        for index, frame in enumerate(frames_in(block.data, version)):
+        parts, left = [], []
+        for (begin, end), destination in zip(pairwise([0, *block.ends]), came, strict=True):
+            frame = read_message(block.data[begin:end], version)
             if self._dialect.end_of_browse(frame.get("browser"), frame.get("message-id")):
-                self.ended.add(came[index])
+                self.ended.add(destination)
             else:
-                kept.append(index)
-        parts = [block.data[ends[index] : ends[index + 1]] for index in kept]
+                parts.append(block.data[begin:end])
+                left.append(destination)
         rest = replace(block, data=b"".join(parts), ends=list(accumulate(map(len, parts))))
-        return rest, [came[index] for index in kept]
+        return rest, left
 
     def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
         """End with ``error``, unless the read has ended before."""

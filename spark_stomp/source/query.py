@@ -156,7 +156,8 @@ class QueryRuntime:
         receivers = self._receivers.figures()
         journal = receivers.pop(JOURNAL, None)
         observed = self._observed() if running else Observed(committed_at=self._receivers.committed_at)
-        totals = TotalsPart(self._backlog.rows, self._more_waiting, list(receivers.values()), observed)
+        odd = self._receivers.odd.counts
+        totals = TotalsPart(self._backlog.rows, self._more_waiting, list(receivers.values()), observed, odd)
         return QueryPart(
             self._identity,
             totals.shown(),

@@ -11,18 +11,19 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from spark_stomp.arrow import OnError, RowRules, decode_frames
+from spark_stomp.arrow import Oddity, OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.errors import OptionError, StreamTruncated, SubscribeTimeout, TooManyMessages
 from spark_stomp.frame_batch import FrameBatch, joined
-from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch
+from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch, report
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SourceOptions
 from spark_stomp.options.kinds import StreamPositions
@@ -61,6 +62,7 @@ class RowSettings:
     id_header: str | None
     body_decode_errors: OnError
     streams: bool
+    decodes_amqp: bool = True
 
     @classmethod
     def of(cls, options: SourceOptions, projection: Projection) -> RowSettings:
@@ -77,7 +79,8 @@ class RowSettings:
                 for key in without
             )
         streams = options.of_streams
-        return cls(projection, options.id_header, options.body_decode_errors, streams)
+        decodes_amqp = options.amqp_bodies == "decoded"
+        return cls(projection, options.id_header, options.body_decode_errors, streams, decodes_amqp)
 
     def rules(self, dialect: Dialect, receiver: str) -> RowRules:
         """The rules for frames that ``receiver`` got from a broker of this dialect.
@@ -93,15 +96,19 @@ class RowSettings:
             stream=stream_name(receiver.rpartition("#")[0]) if self.streams else None,
             offset_header=dialect.offset_header,
             quoted_names=dialect.quoted_names,
+            marks=dialect.bodies if self.decodes_amqp else dialect.bodies.of_raw(),
         )
 
 
 def read_ranges(ranges: FrameRanges, settings: RowSettings) -> Iterator[pa.RecordBatch]:
     """Fetch the frames of ``ranges`` and decode them. Yields a record batch for about each MiB of frames."""
+    odd: Counter[Oddity] = Counter()
     for ticket in ranges.tickets:
         for batch in fetch(ranges.address, ticket):
             rules = settings.rules(dialect_named(batch.dialect), batch.receiver)
-            yield decode_frames(batch, settings.projection, rules)
+            yield decode_frames(batch, settings.projection, rules, odd)
+    if odd:
+        report(ranges.address, [(*oddity, count) for oddity, count in odd.items()])
 
 
 # Seconds after which a task looks again, although its receiver has no news. A judgement, not measured.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from spark_stomp.arrow import Oddity
 from spark_stomp.errors import StompError
 from spark_stomp.frameserver import open_frame_server
 from spark_stomp.journal import JournalSettings, open_journal
@@ -28,6 +30,7 @@ from spark_stomp.receiver import (
 from spark_stomp.source.backlog import Backlog, MemoryBacklog, StreamBacklog
 from spark_stomp.source.journal_backlog import JournalBacklog, recover
 from spark_stomp.source.journal_writer import JournalWriter
+from spark_stomp.source.odd_messages import OddMessages
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
 from spark_stomp.status.receivers import ReceiverPart
@@ -95,7 +98,8 @@ class ReceiverGroup:
             ]
             self._refusal = Refusal(deliveries)
             self._judging = threading.Lock()
-            self.frame_server = open_frame_server(options, self.backlog.read)
+            self.odd = OddMessages()
+            self.frame_server = open_frame_server(options, self.backlog.read, self._take_report)
             undo.pop_all()
 
     def _with_journal(
@@ -124,6 +128,10 @@ class ReceiverGroup:
             backlog = JournalBacklog(journal, writer, receivers, tolerant=wanted.tolerant)
             undo.pop_all()
         return [*receivers.values()], backlog
+
+    def _take_report(self, *odd_and_count: Any) -> None:
+        *odd, count = odd_and_count
+        self.odd.take(Counter({Oddity(*odd): count}))
 
     def start(self) -> None:
         self.backlog.start()

@@ -7,16 +7,18 @@ reader does no I/O. Unpickling one only sets an option of the socket to Spark.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
-from spark_stomp.arrow import decode_frames
+from spark_stomp.arrow import Oddity, decode_frames
 from spark_stomp.columns import Projection
 from spark_stomp.errors import StompError
 from spark_stomp.options import SourceOptions
+from spark_stomp.source.odd_messages import OddMessages
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime, QueryStatus
@@ -169,8 +171,11 @@ class StompBatchReader(DataSourceReader):
 
     @plain_iterator
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        odd = OddMessages()
         for batch, dialect in batch_read(self._options, partition.value):
-            yield decode_frames(batch, self._rows.projection, self._rows.rules(dialect, batch.receiver))
+            rules, found = self._rows.rules(dialect, batch.receiver), Counter[Oddity]()
+            yield decode_frames(batch, self._rows.projection, rules, found)
+            odd.take(found)
 
 
 STREAM_READER: type[StompStreamReader] = StompStreamReader

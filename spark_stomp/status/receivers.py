@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -209,6 +210,7 @@ class TotalsPart(Part):
     leaves_more: bool
     of_receivers: list[Figures]
     observed: Observed = field(default_factory=Observed)
+    odd: Mapping[str, int] = field(default_factory=dict)
 
     @Counter(label="rows")
     def rows(self) -> int:
@@ -229,6 +231,26 @@ class TotalsPart(Part):
     def rows_waiting(self) -> int:
         """Rows that were received and are not committed yet."""
         return self.counted.waiting
+
+    @Counter(trouble=True, label="headers not text")
+    def headers_not_text(self) -> int:
+        """Messages that tasks have read with a header's value that is not UTF-8, or has a NUL."""
+        return self.odd.get("headers_not_text", 0)
+
+    @Counter(trouble=True, label="bodies undecoded")
+    def bodies_undecoded(self) -> int:
+        """Bodies that are marked as AMQP 1.0 and cannot be decoded."""
+        return self.odd.get("bodies_undecoded", 0)
+
+    @Counter(trouble=True, label="bodies lost")
+    def bodies_lost(self) -> int:
+        """Messages whose headers say that the broker has left the content out."""
+        return self.odd.get("bodies_lost", 0)
+
+    @Counter()
+    def bodies_hollow(self) -> int:
+        """Messages with a body, such as an empty one, that the broker sends for what it leaves out, too."""
+        return self.odd.get("bodies_hollow", 0)
 
     @Gauge(label="more waiting")
     def more_waiting(self) -> bool:

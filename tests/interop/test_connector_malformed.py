@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.parametrize("broker", ["rabbitmq"]
 
 GOOD = [b"good %d" % number for number in range(40)]
 POISON = {
-    "a NUL": ('[{<<"x">>, longstr, <<"a", 0, "b">>}]', "a NUL"),
     "70 KB": ('[{<<"x">>, longstr, binary:copy(<<"y">>, 70000)}]', "a header line of more than 65536"),
     "1,100 headers": (
         '[{integer_to_binary(N), longstr, <<"1">>} || N <- lists:seq(1, 1100)]',
@@ -59,5 +58,25 @@ def test_it_fails_the_query_and_column_makes_it_a_row(broker: RabbitMQ, headers:
         assert not any(row["malformed"] for row in rows) and reason in first["malformed"]
         assert first["destination"] == queue and first["message_id"]
         assert first["body"].startswith(b"MESSAGE\n") and first["body"].endswith(b"\n\nbad\0")
+        run.commit()
+        broker.wait_for(queue, ready=0)
+
+
+@pytest.mark.rule("7.10")
+def test_octets_in_a_header_are_no_fault(broker: RabbitMQ) -> None:
+    """The messages before and after it are read and ACKed with it."""
+    queue = broker.new_queue()
+    publish(broker.options(), queue, GOOD[:2])
+    broker.publish_amqp(
+        queue, b"octets", '[{<<"x">>, longstr, <<255, 0, 254>>}, {<<"y">>, longstr, <<"text">>}]'
+    )
+    publish(broker.options(), queue, GOOD[2:4])
+    columns = ("body", "headers", "malformed")
+    with Run(broker.options(destination=queue), columns) as run:
+        rows = run.gather(5)
+        assert [row["body"] for row in rows] == [*GOOD[:2], b"octets", *GOOD[2:4]]
+        headers = dict(rows[2]["headers"])
+        assert (headers["x"].encode("latin-1"), headers["y"]) == (b"\xff\0\xfe", "text")
+        assert "'x'" in rows[2]["malformed"] and rows[1]["malformed"] is None
         run.commit()
         broker.wait_for(queue, ready=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,7 @@ def messages(draw: st.DrawFn, style: Style) -> bytes:
     lines = [b"MESSAGE" if style.version != "lenient" else draw(st.sampled_from([b"MESSAGE", b"message"]))]
     for name in style.names:
         value = on_the_wire(draw(VALUES), style.version)
+        value = draw(st.sampled_from([value] * 9 + [value + b"\xff", b"\xc3" + value]))
         lines.append(on_the_wire(name, style.version, name=True) + b":" + value)
     body = draw(BODIES) + style.padding
     if style.counted:
@@ -142,7 +144,6 @@ def expected_row(frame: Frame) -> dict[str, Any]:
         "timestamp": EPOCH + dt.timedelta(milliseconds=int(time)) if sound else None,
         "headers": list(dict(reversed(frame.headers)).items()),
         "body": frame.body,
-        "malformed": None,
         "header_history": [{"name": name, "value": value} for name, value in frame.headers],
         "stream_offset": None,
     }
@@ -160,6 +161,7 @@ def expected_text(frame: Frame) -> str | None:
 def check(stream: bytes, version: str) -> None:
     rows: list[dict[str, Any]] = []
     texts: list[str | None] = []
+    raws: list[bytes] = []
     for block in blocks_of(stream, version):
         raw = FrameBatch(block.data, np.array(block.ends), len(rows), 7, version, receiver="epoch")
         batch = decode_frames(raw, EVERYTHING, RULES)
@@ -167,11 +169,14 @@ def check(stream: bytes, version: str) -> None:
         assert batch.schema.equals(EVERYTHING.arrow_schema)
         rows += batch.to_pylist()
         texts += decode_frames(raw, AS_TEXT, RULES).column("body").to_pylist()
+        raws += [block.data[begin:end] for begin, end in pairwise([0, *block.ends])]
     frames = decode(version, [stream]).frames
     assert len(rows) == len(frames)
     for place, (row, frame) in enumerate(zip(rows, frames, strict=True)):
         assert row.pop("received_at") == EPOCH + dt.timedelta(microseconds=7)
         assert (row.pop("receiver"), row.pop("sequence")) == ("epoch", place)
+        head = raws[place].removesuffix(frame.body + b"\0")
+        assert (row.pop("malformed") is None) == (head.decode(errors="replace").encode() == head)
         expected = expected_row(frame)
         assert dict(row.pop("headers")) == dict(expected.pop("headers"))
         assert row == expected

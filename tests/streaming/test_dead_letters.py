@@ -77,7 +77,7 @@ def test_no_header_of_a_message_keeps_its_dead_letter_back(
     """A time to expire would lose it; a value that the sink refuses would end the query, and each restart."""
     headers = [("expires", "4102444800000"), ("priority", "200"), ("reply-to", "/no such"), ("desk", "b")]
     devbroker.publish(QUEUE, b"bad", headers=headers)
-    devbroker.publish(QUEUE, b"bad", headers=[("a" * 300, "x"), ("desk", "b")], raw=b"x:a\0b\n")
+    devbroker.publish(QUEUE, b"bad", headers=[("a" * 300, "x"), ("desk", "b")], raw=b"no colon\n")
     orders = stomp_stream(spark, devbroker.url, QUEUE, f"{COLUMNS}, malformed string", onMalformed="column")
     reason = "coalesce(malformed, _rescued_reason)"
     run(rescue_json(orders, "id INT"), tmp_path, devbroker, reason=reason)

@@ -74,6 +74,8 @@ _CONTRACT = """
 7.7   receiver.receiver:Receiver._take_malformed         never on_malformed
 7.8   source.reads:RowSettings.of                        never without
 7.9   receiver.receiver:Receiver._take_new               drops at_messages
+7.10  protocol.raw:check_nuls                            always in_name
+7.11  arrow.content:open_bodies                          drops setdefault
 # With a journal
 J.1   journal.store:FolderStore._put                     drops sync
 J.2   source.journal_backlog:JournalBacklog.readable     shifts high

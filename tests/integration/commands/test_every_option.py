@@ -30,7 +30,7 @@ USED = {
     },
     "batch": {
         "selector", "subscribeHeaders", "idleTimeout", "maxDrainTime", "allowLoss", "onMalformed",
-        "startingOffsets", "endingOffsets", "failOnDataLoss", "maxBufferedBytes",
+        "startingOffsets", "endingOffsets", "failOnDataLoss", "maxBufferedBytes", "amqpBodies",
     },
 }
 REFUSED = {
@@ -101,7 +101,7 @@ def test_the_log_level(devbroker: DevBroker, level: str, shown: bool, command: C
 
 
 def test_malformed_messages_may_be_an_error(devbroker: DevBroker, command: Command) -> None:
-    devbroker.publish(QUEUE, b"bad", raw=b"x:a\0b\n")
+    devbroker.publish(QUEUE, b"bad", raw=b"no colon\n")
     done = command("peek", devbroker.url, QUEUE)
     assert done.code == 0 and "malformed" in done.out
     done = command("peek", devbroker.url, QUEUE, "-o", "onMalformed=fail")

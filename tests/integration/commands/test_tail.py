@@ -43,10 +43,10 @@ def test_what_comes_to_a_topic_is_shown_at_once(devbroker: DevBroker) -> None:
 
 def test_a_malformed_message(devbroker: DevBroker) -> None:
     with following(devbroker, "--json") as (_, lines):
-        devbroker.publish(TOPIC, b"bad", raw=b"x:a\0b\n")
-        assert "a NUL" in next(lines)
+        devbroker.publish(TOPIC, b"bad", raw=b"no colon\n")
+        assert "no colon" in next(lines)
     with following(devbroker, "-o", "onMalformed=fail") as (process, _):
-        devbroker.publish(TOPIC, b"bad", raw=b"x:a\0b\n")
+        devbroker.publish(TOPIC, b"bad", raw=b"no colon\n")
         assert process.wait(PATIENCE) == 1
 
 

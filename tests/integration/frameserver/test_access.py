@@ -12,7 +12,7 @@ import pyarrow.flight as flight
 import pytest
 
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch
+from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch, report
 from spark_stomp.frameserver.client import NAME, KeyPair, new_key_pair, new_token
 
 FRAME = b"MESSAGE\nmessage-id:1\n\nvery secret\0"
@@ -27,7 +27,12 @@ class Serving:
 
     def __init__(self, key_pair: KeyPair | None) -> None:
         self.asked: list[RangeTicket] = []
-        self.server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token(), key_pair), self.read)
+        self.told: list[tuple[str, str, str, int]] = []
+        self.server = FrameServer(
+            FrameServerAddress("127.0.0.1", 0, new_token(), key_pair),
+            self.read,
+            lambda *report: self.told.append(report),
+        )
 
     @property
     def address(self) -> FrameServerAddress:
@@ -148,7 +153,7 @@ def test_whoever_has_not_the_token_gets_nothing(
     assert asked.asked == []
 
 
-@pytest.mark.parametrize("call", ["do_action", "list_actions", "list_flights", "do_put", "do_exchange"])
+@pytest.mark.parametrize("call", ["list_actions", "list_flights", "do_put", "do_exchange"])
 def test_what_it_does_not_offer_it_does_not_do(serving: Serving, call: str) -> None:
     key_pair = serving.address.key_pair
     with (
@@ -156,6 +161,26 @@ def test_what_it_does_not_offer_it_does_not_do(serving: Serving, call: str) -> N
         pytest.raises(pa.ArrowNotImplementedError),
     ):
         CALLS[call](client, with_token(serving.address.token))
+
+
+def test_what_a_task_has_noticed_comes_whole(serving: Serving) -> None:
+    reports = [("bodies_lost", "/queue/ä", "artemis", 3), ("bodies_hollow", "", "activemq", 1)]
+    report(serving.address, reports)
+    assert serving.told == reports
+
+
+def test_a_report_that_cannot_be_made_fails_no_task(ended: FrameServerAddress) -> None:
+    report(ended, [("bodies_lost", "/queue/a", "artemis", 3)])
+
+
+def test_a_report_needs_the_token_and_other_actions_are_none(serving: Serving) -> None:
+    key_pair, action = serving.address.key_pair, flight.Action("report", b'[["k", "d", "", 1]]')
+    with bare(serving.address, root=key_pair, own=key_pair) as client:
+        with pytest.raises(flight.FlightUnauthenticatedError):
+            list(client.do_action(action, with_token(new_token())))
+        with pytest.raises(pa.ArrowException, match="no action status"):
+            CALLS["do_action"](client, with_token(serving.address.token))
+    assert serving.told == []
 
 
 def test_a_task_talks_to_nobody_without_the_key_pair(serving: Serving) -> None:

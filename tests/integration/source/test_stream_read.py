@@ -121,14 +121,14 @@ def test_yields_what_came_before_a_malformed_message() -> None:
         where, name = header_of(frame, b"x-stream-offset"), header_of(frame, b"id")
         good, last = (
             message(offset, b"x", name, [b"x-stream-offset:%d" % offset, *more])
-            for offset, more in ((0, []), (1, [] if where == b"last" else [b"x:a\0b"]))
+            for offset, more in ((0, []), (1, [] if where == b"last" else [b"no colon"]))
         )
         return {b"last": last, b"first": good + last}.get(where, b"")
 
     with parsed(ScriptedBroker(b"RabbitMQ/3.10.8", asked), startingOffsets="earliest") as given:
         batches = read_stream(given, NAME)
         assert len(next(batches)[0].ends) == 1
-        with pytest.raises(MalformedMessageError, match="a NUL"):
+        with pytest.raises(MalformedMessageError, match="no colon"):
             next(batches)
 
 
@@ -137,7 +137,7 @@ def test_does_not_mind_a_malformed_message_behind_its_end() -> None:
     answer = stream.broker._asked
 
     def asked(number: int, frame: bytes) -> bytes:
-        bad = message(4, b"x", header_of(frame, b"id"), [b"x-stream-offset:4", b"x:a\0b"])
+        bad = message(4, b"x", header_of(frame, b"id"), [b"x-stream-offset:4", b"no colon"])
         return answer(number, frame) + (bad if b"x-stream-offset:first" in frame else b"")
 
     stream.broker._asked = asked

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_stomp.arrow.columns import (
-    Bodies,
+    TextSource,
     body_text,
     charset_of,
     gather,
@@ -102,7 +102,7 @@ def test_text_of_nothing() -> None:
 
 
 def texts(*rows: tuple[bytes, str | None], on_error: Literal["error", "null"] = "error") -> list[str | None]:
-    bodies = Bodies(
+    bodies = TextSource(
         pa.array([body for body, _ in rows], pa.binary()),
         pa.array([kind for _, kind in rows], pa.string()),
         pa.array([f"id-{i}" for i in range(len(rows))]),
@@ -168,7 +168,9 @@ class TestUndecodable:
     @pytest.mark.rule("7.8")
     def test_null_with_the_reason_where_that_is_asked_for(self) -> None:
         octets, names = pa.array([b"x", b"good", b"\xff"], pa.binary()), pa.array(["m"] * 3)
-        found = body_text(Bodies(octets, strings("a;charset=none-such", None, None), names, names), "column")
+        found = body_text(
+            TextSource(octets, strings("a;charset=none-such", None, None), names, names), "column"
+        )
         assert found.text.to_pylist() == [None, "good", None]
         assert sorted(found.reasons) == [0, 2]
         assert found.reasons[0].startswith("[STOMP_BODY_UNDECODABLE] ") and "none-such" in found.reasons[0]

@@ -21,7 +21,7 @@ from spark_stomp.errors import FrameSyntaxError, MalformedMessageError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import Frame
 
-NUL = b"MESSAGE\ndestination:/q\nmessage-id:m\nid:s\nx:a\0b\ntimestamp:7\ncontent-length:4\n\nbo\0y\0"
+BAD = b"MESSAGE\ndestination:/q\nmessage-id:m\nid:s\nno colon\ntimestamp:7\ncontent-length:4\n\nbo\0y\0"
 LATIN = b"MESSAGE\ndestination:/q\ndestination:/r\nx:\xe9\n\nbody\0"
 RULES = RowRules(id_header="id", timestamp_unit="ms")
 
@@ -52,7 +52,7 @@ def rows(of: FrameBatch, *columns: str, text: bool = False) -> list[dict[str, ob
 class TestMalformed:
     def test_what_is_readable_and_the_frame_as_body(self) -> None:
         names = ("destination", "message_id", "stable_id", "headers", "body", "malformed", "sequence")
-        (row,) = rows(batch(NUL), *names)
+        (row,) = rows(batch(BAD), *names)
         assert row == {
             "destination": "/q",
             "message_id": "m",
@@ -64,14 +64,14 @@ class TestMalformed:
                 ("timestamp", "7"),
                 ("content-length", "4"),
             ],
-            "body": NUL,
+            "body": BAD,
             "malformed": "[CODE] why",
             "sequence": 5,
         }
 
     def test_what_cannot_be_read_is_null(self) -> None:
         (row,) = rows(
-            batch(b"MESSAGE\ndestination:\xff\n\n\0"), "destination", "message_id", "timestamp", "malformed"
+            batch(b"MESSAGE\ndestination:\\t\n\n\0"), "destination", "message_id", "timestamp", "malformed"
         )
         assert row == {"destination": None, "message_id": None, "timestamp": None, "malformed": "[CODE] why"}
 
@@ -81,7 +81,7 @@ class TestMalformed:
 
     def test_without_a_column_for_the_reason_it_is_an_error_that_names_it(self) -> None:
         with pytest.raises(MalformedMessageError, match=r"\[CODE\] why.*`malformed`"):
-            rows(batch(NUL), "body")
+            rows(batch(BAD), "body")
 
     def test_a_body_that_is_no_text_has_its_reason_in_the_same_column(self) -> None:
         rules = RowRules(id_header=None, timestamp_unit="ms", body_decode_errors="column")

@@ -16,12 +16,15 @@ from spark_stomp.protocol import (
     Limits,
     MalformedMessage,
     MessageBlock,
+    octet_headers,
     read_malformed,
+    read_message,
 )
+from spark_stomp.protocol.decoder import frames_in
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 
-NUL = b"MESSAGE\ndestination:/q\nmessage-id:m\nack:7\nid:s\nx:a\0b\ncontent-length:4\n\nbo\0y\0"
+BAD = b"MESSAGE\ndestination:/q\nmessage-id:m\nack:7\nid:s\nno colon\ncontent-length:4\n\nbo\0y\0"
 
 
 def scanned(
@@ -88,10 +91,10 @@ class TestTheEnd:
     @pytest.mark.parametrize(
         ("octets", "enough", "less"),
         [
-            (b"x:a\0b\ncontent-length:4\n\nbody\0", Limits(max_body=4, max_frame=37), Limits(max_body=3)),
-            (b"x:a\0b\ncontent-length:4\n\nbody\0", Limits(max_frame=37), Limits(max_frame=36)),
-            (b"x:\xff\n\nbody\0", Limits(max_body=4), Limits(max_body=3)),
-            (b"x:\xff\n\nbody\0", Limits(max_frame=18), Limits(max_frame=17)),
+            (b"x:\\t\ncontent-length:4\n\nbody\0", Limits(max_body=4, max_frame=36), Limits(max_body=3)),
+            (b"x:\\t\ncontent-length:4\n\nbody\0", Limits(max_frame=36), Limits(max_frame=35)),
+            (b"x:\\t\n\nbody\0", Limits(max_body=4), Limits(max_body=3)),
+            (b"x:\\t\n\nbody\0", Limits(max_frame=19), Limits(max_frame=18)),
         ],
     )
     def test_is_known_if_the_frame_is_within_the_limits(
@@ -104,7 +107,7 @@ class TestTheEnd:
                 scanned(pieces, limits=less)
 
     def test_is_known_without_a_body(self) -> None:
-        assert bad_one(b"MESSAGE\nx:\xff\n\n\0", limits=Limits(max_body=0, max_frame=14)).error is not None
+        assert bad_one(b"MESSAGE\nx:\\t\n\n\0", limits=Limits(max_body=0, max_frame=15)).error is not None
 
     def test_a_body_that_is_too_large_stays_an_error(self) -> None:
         with pytest.raises(LimitExceeded):
@@ -112,7 +115,7 @@ class TestTheEnd:
 
     def test_is_found_without_searching_anything_twice(self) -> None:
         """Octet by octet, a head of half a MiB would take minutes if each octet meant another search."""
-        octets = b"MESSAGE\nx:\0" + b"y" * 500_000 + b"\ncontent-length:1\n\nb\0"
+        octets = b"MESSAGE\nx\0:" + b"y" * 500_000 + b"\ncontent-length:1\n\nb\0"
         began = time.process_time()
         (bad,) = scanned([octets[at : at + 1] for at in range(len(octets))])
         assert isinstance(bad, MalformedMessage) and bad.data == octets
@@ -122,7 +125,7 @@ class TestTheEnd:
 def test_one_of_a_foreign_subscription_is_told_apart() -> None:
     scanner = FrameScanner("1.2", tolerant=True)
     scanner.collect_from("mine")
-    scanner.receive_data(NUL.replace(b"id:s", b"subscription:other") + NUL)
+    scanner.receive_data(BAD.replace(b"id:s", b"subscription:other") + BAD)
     frame = scanner.next_event()
     assert isinstance(frame, Frame)
     assert isinstance(scanner.next_event(), MalformedMessage)
@@ -132,7 +135,7 @@ def test_one_of_a_foreign_subscription_is_told_apart() -> None:
 class TestWhatItIsCalled:
     @pytest.mark.parametrize("version", ["1.0", "1.1"])
     def test_before_1_2_an_ack_names_the_message_id(self, version: str) -> None:
-        assert bad_one(NUL, version).ack == b"m"
+        assert bad_one(BAD, version).ack == b"m"
 
     def test_in_any_case_in_the_lenient_dialect(self) -> None:
         data = b"message\ndestination\n\xff:\nDESTINATION: /q\nMessage-Id: m\nID: s\nx:\xff\n\n\0"
@@ -140,10 +143,10 @@ class TestWhatItIsCalled:
         assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"m", b"s", "/q", "m")
 
     def test_raw_for_an_ack_and_unescaped_for_a_person(self) -> None:
-        bad = bad_one(b"MESSAGE\ndestination:a\\cb\nmessage-id:m\\n\nack:1\\c2\nid:s\\c\nx:\xff\n\n\0")
+        bad = bad_one(b"MESSAGE\ndestination:a\\cb\nmessage-id:m\\n\nack:1\\c2\nid:s\\c\nx\n\n\0")
         assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"1\\c2", b"s\\c", "a:b", "m\n")
 
-    @pytest.mark.parametrize("value", [b"a\0b", b"\xff", b"a\\t", b"a\rb"])
+    @pytest.mark.parametrize("value", [b"a\0b", b"a\\t", b"a\rb"])
     def test_by_nothing_that_breaks_a_rule_itself(self, value: bytes) -> None:
         """And not by the next best: an ACK of the message-id would be refused by a broker that sent ack."""
         lines = b"".join(
@@ -155,21 +158,21 @@ class TestWhatItIsCalled:
 
 class TestTheError:
     def test_names_message_destination_reason_and_remedy(self) -> None:
-        error = bad_one(NUL).as_error("/queue/subscribed")
+        error = bad_one(BAD).as_error("/queue/subscribed")
         assert str(error) == (
-            "[STOMP_MESSAGE_MALFORMED] message 'm' from /q is malformed: [STOMP_FRAME_MALFORMED] a NUL "
-            "comes before the blank line that ends the headers. It is not acknowledged, so the broker keeps "
-            "it and redelivers it. Remove it there, or get it as a row with onMalformed=column"
+            "[STOMP_MESSAGE_MALFORMED] message 'm' from /q is malformed: [STOMP_FRAME_MALFORMED] header line "
+            "5 of MESSAGE has no colon. It is not acknowledged, so the broker keeps it and redelivers it. "
+            "Remove it there, or get it as a row with onMalformed=column"
         )
 
     def test_quotes_what_the_message_says_in_short(self) -> None:
-        frame = b"MESSAGE\ndestination:/q\\n\x1b%b\nmessage-id:\\n%b\ncontent-length:1\nx:\0\n\nb\0"
+        frame = b"MESSAGE\ndestination:/q\\n\x1b%b\nmessage-id:\\n%b\ncontent-length:1\nx\n\nb\0"
         text = str(bad_one(frame % (b"d" * 999, b"m" * 999)).as_error("/queue/subscribed"))
         assert text.isprintable()
         assert len(text) < 600
 
     def test_says_so_if_there_is_no_name_and_no_row_either(self) -> None:
-        text = str(bad_one(b"MESSAGE\nx:\xff\n\n\0").as_error("/queue/subscribed"))
+        text = str(bad_one(b"MESSAGE\nx\n\n\0").as_error("/queue/subscribed"))
         assert "message without a readable message-id from /queue/subscribed is malformed" in text
         assert text.endswith("It cannot be a row either, because it has no handle that an ACK could name")
 
@@ -177,7 +180,7 @@ class TestTheError:
 class TestReading:
     @ALL
     def test_the_lines_that_follow_the_rules(self, version: str) -> None:
-        readable = read_malformed(b"\n\n" + NUL, version)
+        readable = read_malformed(b"\n\n" + BAD, version)
         found = {"destination": "/q", "message-id": "m", "ack": "7", "id": "s", "content-length": "4"}
         assert readable == (tuple(found.items()), b"bo\0y")
 
@@ -188,4 +191,74 @@ class TestReading:
         assert headers[999:] == (("999", ""), ("destination", "/q"))
 
     def test_a_body_that_looks_like_a_head_stays_a_body(self) -> None:
-        assert read_malformed(b"MESSAGE\r\nx:\xff\r\n\r\na:b\n\n\0", "1.2") == ((), b"a:b\n\n")
+        assert read_malformed(b"MESSAGE\r\nx\r\n\r\na:b\n\n\0", "1.2") == ((), b"a:b\n\n")
+
+    def test_a_value_that_is_no_text_is_readable(self) -> None:
+        readable = read_malformed(b"MESSAGE\nx\ny:\xff\0\ncontent-length:0\n\n\0", "1.2")
+        assert readable.headers == (("y", "ÿ\0"), ("content-length", "0"))
+
+
+ALMOST_ALL = bytes(octet for octet in range(33, 256) if octet != ord("\\"))
+OCTETS = b"MESSAGE\nack:7\nid:s\nx:%b\ncontent-length:4\n\nbo\0y\0"
+
+
+def block_of(octets: bytes | list[bytes], version: str = "1.2") -> MessageBlock:
+    (event,) = scanned(octets, version)
+    assert isinstance(event, MessageBlock)
+    return event
+
+
+@pytest.mark.rule("7.10")
+class TestValuesThatAreNoText:
+    """They are no fault: producers of other protocols send binary values."""
+
+    @ALL
+    @pytest.mark.parametrize("value", [b"\xff", b"a\xc3:b\xed\xa0\x80", ALMOST_ALL])
+    def test_each_octet_is_a_character(self, value: bytes, version: str) -> None:
+        frame = OCTETS % value
+        assert block_of(frame, version).data == frame
+        read = read_message(frame, version)
+        assert (read.get("x") or "").encode("latin-1") == (
+            value.lstrip(b" ") if version == "lenient" else value
+        )
+        assert (read.get("id"), read.body) == ("s", b"bo\0y")
+        assert octet_headers(frame, version) == ["x"]
+        (decoded,) = frames_in(frame, version)
+        assert decoded == read
+
+    @ALL
+    def test_a_nul_stays_in_its_text_if_the_end_is_declared(self, version: str) -> None:
+        frame = OCTETS % "ä\0b".encode()
+        assert block_of(frame, version).ids == [b"s"]
+        assert read_message(frame, version).get("x") == "ä\0b"
+        assert octet_headers(frame, version) == ["x"]
+
+    def test_wherever_the_bytes_are_split_and_between_others(self) -> None:
+        good, odd = OCTETS % b"ok", OCTETS % b"\xff\0"
+        for pieces in splits(good + odd + good):
+            data = b"".join(block.data for block in scanned(pieces) if isinstance(block, MessageBlock))
+            assert data == good + odd + good
+
+    def test_escapes_are_those_of_the_version(self) -> None:
+        frame = OCTETS % b"\xff\\c\\\\"
+        assert read_message(frame, "1.2").get("x") == "ÿ:\\"
+        assert isinstance(scanned(OCTETS % b"\xff\\t")[0], MalformedMessage)
+
+    @pytest.mark.parametrize("line", [b"\xff:x", b"x\0:y", b"\xff"])
+    def test_a_name_that_is_none_is_malformed(self, line: bytes) -> None:
+        bad = bad_one(b"MESSAGE\nack:7\n" + line + b"\ncontent-length:0\n\n\0")
+        assert bad.ack == b"7"
+
+    @pytest.mark.parametrize("name", [b"ack", b"subscription"])
+    def test_what_an_ack_needs_has_no_nul(self, name: bytes) -> None:
+        bad = bad_one(b"MESSAGE\n%b:a\0b\ncontent-length:0\n\n\0" % name)
+        assert (bad.ack, bad.subscription) == (b"", None)
+
+    def test_what_an_ack_needs_stays_as_it_is_on_the_wire(self) -> None:
+        block = block_of(b"MESSAGE\nack:\xff\nsubscription:\xfe\ncontent-length:0\n\n\0")
+        assert (block.acks, block.subscriptions) == ([b"\xff"], [b"\xfe"])
+
+    def test_no_other_command_may_have_them(self) -> None:
+        for command in (b"ERROR", b"RECEIPT", b"CONNECTED"):
+            with pytest.raises(FrameSyntaxError):
+                scanned(b"%b\nx:\xff\n\n\0" % command)

@@ -182,7 +182,7 @@ PLAIN = b"".join(map(message, range(20)))
     [
         *(
             b"MESSAGE\nmessage-id%b\nack:a\nid:s\ncontent-length:4\n\nbody\0" % value
-            for value in (b":m\0", b":\\x", b":\\", b":\\\\\\", b":\xff", b":a\rb", b"")
+            for value in (b":m\0", b":\\x", b":\\", b":\\\\\\", b"\xff:", b":a\rb", b"")
         ),
         b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:4\n\nbodyx\0",
         b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:-4\n\nbody\0",

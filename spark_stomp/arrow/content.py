@@ -1,0 +1,234 @@
+"""Finds bodies that are not the producer's octets: encoded ones of AMQP 1.0, and what a broker leaves out.
+
+Text and binary values of AMQP are the usual case. Their octets lie in the body as they are, behind five or
+eight others, so many are found together, and nothing is copied. :mod:`spark_stomp.arrow.amqp` reads all
+others, one by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_stomp.arrow.amqp import NotAmqp, read_content
+from spark_stomp.arrow.columns import Bytes, Flags, Ints, gather, is_text
+from spark_stomp.brokers.bodies import ENCODING, BodyMarks
+from spark_stomp.errors import BodyDecodeError
+from spark_stomp.protocol import Frame
+from spark_stomp.protocol.frames import is_utf8
+
+NOT_TEXT: Final = "headers_not_text"
+UNDECODED: Final = "bodies_undecoded"
+LOST: Final = "bodies_lost"
+HOLLOW: Final = "bodies_hollow"
+
+
+class Oddity(NamedTuple):
+    """A kind of message, where it came from, and the broker's dialect. The kinds are:
+
+    - ``NOT_TEXT``: the value of a header is not text;
+    - ``UNDECODED``: the body is marked as encoded and cannot be decoded, so the row has it as it came;
+    - ``LOST``: a header says that the content is not in the frame;
+    - ``HOLLOW``: the body is one that the broker also sends if it leaves the content out.
+    """
+
+    kind: str
+    destination: str
+    dialect: str
+
+
+@dataclass(frozen=True)
+class Bodies:
+    """The bodies of some messages. Body i begins at ``starts[i]``, unless it is ``replaced[i]``.
+
+    ``reasons`` says of some why they are not what was sent, and ``odd`` has the messages of each kind.
+    """
+
+    starts: Ints
+    replaced: dict[int, bytes] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+    odd: dict[str, list[int]] = field(default_factory=dict)
+
+    def with_those_of(self, other: Bodies) -> Bodies:
+        """These bodies, and what ``other`` has instead."""
+        return Bodies(
+            self.starts, self.replaced | other.replaced, self.reasons | other.reasons, self.odd | other.odd
+        )
+
+
+def open_bodies(
+    array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
+) -> Bodies:
+    """Decode the bodies ``array[starts[i]:stops[i]]`` that are encoded.
+
+    An octet must follow the last body.
+    ``column`` has the first value of a header for each message.
+    """
+    encoded = _begin_with_section(array, starts, stops)
+    if encoded.size:
+        encoded = encoded[_may_be_sections(column, marks)[encoded]]
+    found = Bodies(starts)
+    if encoded.size:
+        behind = _behind_constructor(array, starts[encoded], stops[encoded])
+        found = Bodies(starts.copy())
+        found.starts[encoded] += behind
+        for row in encoded[behind == 0].tolist():
+            _decode(found, row, array[starts[row] : stops[row]].tobytes(), marked=marks.section is not None)
+    opened = found.replaced.keys() | set(encoded[found.starts[encoded] > starts[encoded]].tolist())
+    for row, what in [*_left_out(column, marks), *_maps_of_jms(array, starts, stops, marks)]:
+        if row not in opened and row not in found.reasons:
+            found.odd.setdefault(LOST, []).append(row)
+            error = BodyDecodeError(f"the broker has left the content out, {what}. {marks.remedy}")
+            found.reasons[row] = str(error)
+    for row in _hollow(array, starts, stops, column, marks):
+        if row not in opened and row not in found.reasons:
+            found.odd.setdefault(HOLLOW, []).append(row)
+    return found
+
+
+def _may_be_sections(column: Callable[[str], pa.Array], marks: BodyMarks) -> Flags:
+    """The messages whose headers let their body be a section."""
+    if marks.section is not None:
+        name, value = marks.section
+        return _flags(pc.equal(column(name), value))
+    without = column(marks.section_unless or "").is_null()
+    return _flags(pc.and_(without, marks.section_unless is not None))
+
+
+def open_message(found: Bodies, row: int, frame: Frame, mark: str) -> Frame:
+    """The message that is the body of ``frame`` if ``mark`` says so, with the headers of the frame first.
+
+    What becomes of its body is noted in ``found``.
+    """
+    if frame.get(mark) != "true":
+        return frame
+    try:
+        inner = read_content(frame.body)
+    except NotAmqp as error:
+        _leave(found, row, error)
+        return frame
+    found.replaced[row] = inner.body
+    return Frame(frame.command, frame.headers + inner.headers, inner.body)
+
+
+class OpenFrame(NamedTuple):
+    """One message: ``kind`` is the type of its body in AMQP 1.0, ``reason`` why it is not what was sent."""
+
+    frame: Frame
+    kind: str | None
+    reason: str | None
+
+
+def open_frame(frame: Frame, marks: BodyMarks) -> OpenFrame:
+    """The message in ``frame``, as :func:`open_bodies` and :func:`open_message` find it."""
+    found = Bodies(np.zeros(1, np.int64))
+    message = frame if marks.message is None else open_message(found, 0, frame, marks.message)
+    body = message.body
+    if message is frame and not found.reasons:
+        whole = np.array([len(body)], np.int64)
+        array = np.frombuffer(body + b"\0", np.uint8)
+        found = open_bodies(
+            array, found.starts, whole, lambda name: pa.array([frame.get(name)], pa.string()), marks
+        )
+        body = found.replaced.get(0, body[int(found.starts[0]) :])
+        message = Frame(frame.command, frame.headers, body)
+    kind = None if body == frame.body else read_content(frame.body).kind
+    return OpenFrame(message, kind, found.reasons.get(0))
+
+
+def counted(kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect: str) -> Counter[Oddity]:
+    """How many messages of each kind came from each destination."""
+    return Counter(
+        Oddity(kind, destinations[row].as_py() or "", dialect) for kind, rows in kinds.items() for row in rows
+    )
+
+
+def _begin_with_section(array: Bytes, starts: Ints, stops: Ints) -> Ints:
+    """The messages whose body begins with the descriptor of a body section."""
+    rows = np.flatnonzero(stops - starts >= 4)
+    at = starts[rows]
+    section = array[at + 2]
+    found: Ints = rows[(array[at] == 0) & (array[at + 1] == 0x53) & (section >= 0x75) & (section <= 0x77)]
+    return found
+
+
+def _behind_constructor(array: Bytes, at: Ints, stops: Ints) -> Ints:
+    """How many octets come before the text or binary value that a section is; 0 if it is another one."""
+    sizes = stops - at
+    is_value, code = array[at + 2] == 0x77, array[at + 3]
+    short = is_value & ((code == 0xA0) | (code == 0xA1)) & (sizes >= 5)
+    short[short] = array[at[short] + 4] == sizes[short] - 5
+    long = is_value & ((code == 0xB0) | (code == 0xB1)) & (sizes >= 8)
+    octets = array[at[long][:, None] + np.arange(4, 8)].astype(np.int64)
+    long[long] = octets @ np.array([1 << 24, 1 << 16, 1 << 8, 1]) == sizes[long] - 8
+    behind: Ints = 5 * short.astype(np.int64) + 8 * long
+    texts = np.flatnonzero((behind > 0) & (code & 0x0F == 1))
+    if texts.size:
+        begins, ends = (at + behind)[texts], stops[texts]
+        if not is_text(gather(pa.string(), pa.py_buffer(array), begins, ends)):
+            pairs = zip(begins.tolist(), ends.tolist(), strict=True)
+            behind[texts[[not is_utf8(array[begin:end].tobytes()) for begin, end in pairs]]] = 0
+    return behind
+
+
+def _decode(found: Bodies, row: int, body: bytes, *, marked: bool) -> None:
+    """Decode one body. If nothing but its octets says that it is encoded, it may be none."""
+    try:
+        found.replaced[row] = read_content(body).body
+    except NotAmqp as error:
+        if marked:
+            _leave(found, row, error)
+
+
+def _leave(found: Bodies, row: int, error: NotAmqp) -> None:
+    """Note that the body of ``row`` stays as it came."""
+    found.odd.setdefault(UNDECODED, []).append(row)
+    found.reasons[row] = str(
+        BodyDecodeError(f"the body is marked as AMQP 1.0 and cannot be decoded: {error}")
+    )
+
+
+def _left_out(column: Callable[[str], pa.Array], marks: BodyMarks) -> Iterator[tuple[int, str]]:
+    """The messages whose headers say that their content is left out, and what it was."""
+    for name, meanings in marks.left_out.items():
+        values = column(name)
+        if values.null_count < len(values):
+            for row in np.flatnonzero(_flags(pc.is_in(values, pa.array(list(meanings))))).tolist():
+                yield row, f"{meanings[values[row].as_py()]} ({name}: {values[row]})"
+
+
+def _maps_of_jms(array: Bytes, starts: Ints, stops: Ints, marks: BodyMarks) -> Iterator[tuple[int, str]]:
+    if marks.map_of_jms is None:
+        return
+    for row in np.flatnonzero(
+        (stops - starts > 1) & (array[starts] == 0) & (array[stops - 1] == 0x80)
+    ).tolist():
+        if marks.map_of_jms.fullmatch(array[starts[row] : stops[row]].tobytes()):
+            yield row, "a map of JMS (by its octets)"
+
+
+def _hollow(
+    array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
+) -> Iterator[int]:
+    """The messages whose body may stand for content that is left out."""
+    longest = max(map(len, marks.hollow), default=-1)
+    short = np.flatnonzero(stops - starts <= longest)
+    if not short.size:
+        return
+    short = short[_flags(column(ENCODING).is_null())[short]]
+    if marks.hollow_without_length:
+        short = short[_flags(column("content-length").is_null())[short]]
+    for row in short.tolist():
+        if array[starts[row] : stops[row]].tobytes() in marks.hollow:
+            yield row
+
+
+def _flags(array: pa.Array) -> Flags:
+    flags: Flags = array.fill_null(False).to_numpy(zero_copy_only=False)
+    return flags

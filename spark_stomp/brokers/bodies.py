@@ -1,0 +1,51 @@
+"""What a broker puts into the body of a MESSAGE if STOMP cannot say what the message does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+ENCODING: Final = "JMS_AMQP_ORIGINAL_ENCODING"
+"""The header by which ActiveMQ and Artemis say what the body was in AMQP 1.0."""
+LEFT_OUT: Final = {
+    ENCODING: {"3": "a sequence of AMQP", "7": "a map of AMQP", "8": "a list of AMQP"},
+    "JMS_AMQP_ContentType": {"application/x-java-serialized-object": "an object of JMS"},
+}
+"""By header, the values with which the body is empty or means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyMarks:
+    """How bodies are recognised that are not the producer's octets.
+
+    Attributes:
+        section: header and value of a body that is a section of AMQP 1.0 as it is encoded; None: no such
+            header.
+        section_unless: a body may be such a section if the frame has not this header; None: it may not.
+        message: the header that is ``true`` if the body is a whole message of AMQP 1.0 as it is encoded;
+            None: no such header.
+        left_out: for a header, the values which say that the content is not in the frame, and what it was.
+        map_of_jms: what the broker sends in place of a map of JMS, if that can be recognised.
+        hollow: what it sends in place of content that it leaves out, and for other messages too.
+        hollow_without_length: True if it then sends no ``content-length``.
+        remedy: what to do to have that content, as a sentence.
+    """
+
+    section: tuple[str, str] | None = None
+    section_unless: str | None = None
+    message: str | None = None
+    left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
+    map_of_jms: re.Pattern[bytes] | None = None
+    hollow: tuple[bytes, ...] = ()
+    hollow_without_length: bool = False
+    remedy: str = ""
+
+    def of_raw(self) -> BodyMarks:
+        """The marks for a query that wants encoded bodies as they came."""
+        return replace(self, section=None, section_unless=None, message=None)
+
+
+NO_MARKS: Final = BodyMarks()
+"""Of a broker of which nothing is known."""

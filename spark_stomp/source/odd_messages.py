@@ -1,0 +1,55 @@
+"""Messages whose rows are not what was sent: how many tasks have read, and a log line for the first ones."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from spark_stomp.arrow.content import HOLLOW, LOST, NOT_TEXT, UNDECODED, Oddity
+from spark_stomp.brokers import dialect_named
+from spark_stomp.logs import get_log
+from spark_stomp.quoting import counted, shown
+
+log = get_log(__name__)
+
+# Kinds and destinations that are logged. A judgement: tasks name the destinations of messages, of which a
+# pattern may match any number.
+_MOST_LOGGED = 100
+
+
+class OddMessages:
+    """Counts odd messages by kind. A batch that is read again counts again. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._logged: set[tuple[str, str]] = set()
+
+    def take(self, odd: Counter[Oddity]) -> None:
+        """Count messages, and log kinds and destinations that were not logged before."""
+        with self._lock:
+            for one, count in odd.items():
+                self._counts[one.kind] += count
+            new = [one for one in odd if one[:2] not in self._logged][: _MOST_LOGGED - len(self._logged)]
+            self._logged.update(one[:2] for one in new)
+        for one in new:
+            log.warning("%s: %s", shown(one.destination), _sentence(one, odd[one]))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many messages of each kind have been read."""
+        with self._lock:
+            return dict(self._counts)
+
+
+def _sentence(odd: Oddity, count: int) -> str:
+    messages, marks = counted(count, "message"), dialect_named(odd.dialect).bodies
+    return {
+        NOT_TEXT: f"{messages} with a header that is not UTF-8, or has a NUL. The rows have it with one "
+        "character for each octet, and the column `malformed` names it",
+        UNDECODED: f"{messages} with a body that is marked as AMQP 1.0 and cannot be decoded. The rows have "
+        "it as it came, and the column `malformed` says why",
+        LOST: f"{messages} whose headers say that the broker has left the content out. {marks.remedy}",
+        HOLLOW: f"{messages} with a body that this broker ({odd.dialect}) also sends in place of a map, a "
+        f"stream or an object of JMS. If that was the content: {marks.remedy}",
+    }[odd.kind]

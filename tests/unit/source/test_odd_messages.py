@@ -1,0 +1,30 @@
+"""What tasks notice in messages: counted by kind, and logged once for each kind and destination."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from spark_stomp.arrow import Oddity
+from spark_stomp.source.odd_messages import OddMessages
+
+KINDS = ("headers_not_text", "bodies_undecoded", "bodies_lost", "bodies_hollow")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_ones_are_logged_and_all_are_counted(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    odd = OddMessages()
+    for destination in ("/queue/a", "/queue/a", "/queue/b\n"):
+        odd.take(Counter({Oddity(kind, destination, "activemq"): 2}))
+    assert odd.counts == {kind: 6}
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "/queue/a: 2 messages w" in first and "/queue/b\\n: 2 messages w" in second
+    assert ("jms-json" in caplog.text) == (kind in ("bodies_lost", "bodies_hollow"))
+
+
+def test_lines_are_bounded_whatever_the_destinations(caplog: pytest.LogCaptureFixture) -> None:
+    odd = OddMessages()
+    for number in range(300):
+        odd.take(Counter({Oddity("bodies_lost", f"/queue/{number}", "artemis"): 1}))
+    assert odd.counts == {"bodies_lost": 300} and len(caplog.records) == 100
