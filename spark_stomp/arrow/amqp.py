@@ -47,6 +47,9 @@ Value: TypeAlias = Any
 """A value: None, bool, int, float, str, bytes, UUID, datetime, a list of values, or a type below."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
+# Octets that are not UTF-8 stay what they are if the text is a whole body, as in a body without an encoding.
+_AS_THEY_ARE: Final = "surrogateescape"
+
 # Part 3, "Message Format": the descriptors of the sections.
 _SECTIONS: Final = {
     "amqp:header:list": 0x70,
@@ -126,7 +129,7 @@ def _body(code: int | None, values: list[Value]) -> tuple[bytes, str]:
         return _json([item for value in values for item in value]), "sequence"
     (value,) = values
     if type(value) is str:
-        return value.encode(), "string"
+        return value.encode(errors=_AS_THEY_ARE), "string"
     if type(value) is bytes:
         return value, "binary"
     return _json(value), _kind(value)
@@ -147,7 +150,8 @@ def _headers(code: int, value: Value) -> Iterator[tuple[str, str]]:
 def _text(value: Value) -> str:
     """The JSON of a value, without the quotes if it is text."""
     plain = _plain(value)
-    return plain if isinstance(plain, str) else _dumps(plain)
+    text = plain if isinstance(plain, str) else _dumps(plain)
+    return _encoded(text).decode()
 
 
 def _kind(value: Value) -> str:
@@ -253,7 +257,7 @@ _FIXED: Final[dict[int, tuple[int, Callable[[bytes], Value]]]] = {
 }
 _VARIABLE: Final[dict[int, Callable[[bytes], Value]]] = {
     0xA0: bytes,
-    0xA1: bytes.decode,
+    0xA1: lambda data: data.decode(errors=_AS_THEY_ARE),
     0xA3: lambda data: _Symbol(data.decode("ascii")),
 }
 _LIST, _MAP, _ARRAY = 0xC0, 0xC1, 0xE0
@@ -349,11 +353,18 @@ class _Reader:
 
 
 def _json(value: Value) -> bytes:
-    return _dumps(_plain(value)).encode()
+    return _encoded(_dumps(_plain(value)))
 
 
 def _dumps(plain: object) -> str:
     return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise NotAmqp("a text is not in its encoding") from None
 
 
 def _plain(value: Value) -> object:

@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_stomp.arrow.amqp import NotAmqp, read_content
-from spark_stomp.arrow.columns import Bytes, Flags, Ints, gather, is_text
+from spark_stomp.arrow.columns import Bytes, Flags, Ints
 from spark_stomp.brokers.bodies import ENCODING, BodyMarks
 from spark_stomp.errors import BodyDecodeError
 from spark_stomp.protocol import Frame
-from spark_stomp.protocol.frames import is_utf8
 
 NOT_TEXT: Final = "headers_not_text"
 UNDECODED: Final = "bodies_undecoded"
@@ -168,12 +167,6 @@ def _behind_constructor(array: Bytes, at: Ints, stops: Ints) -> Ints:
     octets = array[at[long][:, None] + np.arange(4, 8)].astype(np.int64)
     long[long] = octets @ np.array([1 << 24, 1 << 16, 1 << 8, 1]) == sizes[long] - 8
     behind: Ints = 5 * short.astype(np.int64) + 8 * long
-    texts = np.flatnonzero((behind > 0) & (code & 0x0F == 1))
-    if texts.size:
-        begins, ends = (at + behind)[texts], stops[texts]
-        if not is_text(gather(pa.string(), pa.py_buffer(array), begins, ends)):
-            pairs = zip(begins.tolist(), ends.tolist(), strict=True)
-            behind[texts[[not is_utf8(array[begin:end].tobytes()) for begin, end in pairs]]] = 0
     return behind
 
 

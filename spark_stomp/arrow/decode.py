@@ -287,18 +287,19 @@ def read_rows(batch: FrameBatch, marks: BodyMarks = NO_MARKS) -> FrameRows:
     read = Bodies(area.starts.copy())
     parts: list[_ReadFrames] = []
     left = np.ones(len(area), bool)
+    not_text: dict[int, list[str]] = {}
     for found in read_layouts(area, batch.version):
         read.starts[found.rows] += found.sizes
         if marks.message is None or not found.headers.has(marks.message):
             left[found.rows] = False
+            not_text |= {int(found.rows[row]): names for row, names in found.headers.not_text().items()}
             parts.append(_ReadFrames(found.rows, found.headers))
     rest = np.flatnonzero(left)
-    not_text: dict[int, list[str]] = {}
     if rest.size:
         exact = area.subset(rest)
         frames = exact_frames(exact, batch.version)
         read.starts[rest] = exact.stops - np.array([len(frame.body) for frame in frames])
-        not_text = {int(rest[row]): names for row, names in not_text_headers(exact, batch.version).items()}
+        not_text |= {int(rest[row]): names for row, names in not_text_headers(exact, batch.version).items()}
         if marks.message is not None:
             frames = [
                 open_message(read, row, frame, marks.message)

@@ -104,7 +104,6 @@ class TestSections:
         b"\0Sw\xb1\0\0\0\4abc",
         b"\0Sw\x01",
         b"\0Sw\xa1",
-        b"\0Sw\xa1\1\xff",
         b"\0Sw\xb1\0\0",
     ],
 )
