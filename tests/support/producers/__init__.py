@@ -13,7 +13,7 @@ from support.producers.base import Producer, Target
 
 __all__ = ["PRODUCERS", "Producer", "Target"]
 
-_AMQP = Producer("amqp", amqp10.MESSAGES | amqp10.IDS, amqp10.send)
+_AMQP = Producer("amqp", amqp10.MESSAGES | amqp10.SCALARS | amqp10.IDS, amqp10.send)
 _AMQP_091 = Producer("amqp", amqp091.MESSAGES, amqp091.send)
 _JMS_AMQP = jms.sender("qpid", "amqp")
 _CORE = jms.sender("artemis", "tcp")
@@ -38,7 +38,7 @@ PRODUCERS: dict[str, dict[str, Producer]] = {
         "MQTT 3.1.1": _MQTT,
     },
     "artemis": {
-        "AMQP 1.0": _AMQP,
+        "AMQP 1.0": Producer("amqp", amqp10.MESSAGES | amqp10.IDS, amqp10.send),
         "JMS over AMQP": Producer("amqp", jms.MESSAGES | jms.NO_BODY, _JMS_AMQP),
         "JMS over Core": Producer("core", jms.MESSAGES | jms.NO_BODY, _CORE),
         "JMS over OpenWire": Producer("openwire", jms.MESSAGES | jms.NO_BODY, _OPENWIRE),
@@ -46,8 +46,8 @@ PRODUCERS: dict[str, dict[str, Producer]] = {
         "MQTT 5": _MQTT_5,
     },
     "activemq": {
-        "AMQP 1.0": Producer("amqp", amqp10.MESSAGES, amqp10.send),
-        "AMQP 1.0, transformer=jms": Producer("amqp-jms", amqp10.MESSAGES, amqp10.send),
+        "AMQP 1.0": Producer("amqp", amqp10.MESSAGES | amqp10.SCALARS, amqp10.send),
+        "AMQP 1.0, transformer=jms": Producer("amqp-jms", amqp10.MESSAGES | amqp10.SCALARS, amqp10.send),
         "JMS over OpenWire": Producer("openwire", jms.MESSAGES | jms.STREAM | jms.NO_BODY, _OPENWIRE),
         "MQTT 3.1.1": _MQTT,
     },

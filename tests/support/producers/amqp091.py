@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import pika
 
 from support.brokers.base import HOST
 from support.producers.base import Target
+from support.waiting import PATIENCE
 
 TIME = dt.datetime(2026, 11, 18, 12, 26, 40, tzinfo=dt.timezone.utc)
 
@@ -63,13 +65,33 @@ MESSAGES: dict[str, Any] = {
 
 
 def send(target: Target, messages: Iterable[Published]) -> None:
-    broker = target.broker
-    login = pika.PlainCredentials(str(broker.login), str(broker.password))
+    with channel_to(target) as channel:
+        for message in messages:
+            channel.basic_publish("", target.name, message.body, message.properties, mandatory=True)
+
+
+def received(target: Target, count: int) -> list[Published]:
+    """What a consumer of the queue gets, which is ACKed."""
+    found = []
+    with channel_to(target) as channel:
+        for method, properties, body in channel.consume(target.name, inactivity_timeout=PATIENCE):
+            assert method is not None, "nothing came"
+            channel.basic_ack(method.delivery_tag)
+            found.append(Published(body, properties))
+            if len(found) == count:
+                break
+        channel.cancel()
+    return found
+
+
+@contextmanager
+def channel_to(target: Target) -> Iterator[Any]:
+    """A channel that confirms what is published."""
+    login = pika.PlainCredentials(str(target.broker.login), str(target.broker.password))
     connection = pika.BlockingConnection(pika.ConnectionParameters(HOST, target.port, credentials=login))
     try:
         channel = connection.channel()
         channel.confirm_delivery()
-        for message in messages:
-            channel.basic_publish("", target.name, message.body, message.properties, mandatory=True)
+        yield channel
     finally:
         connection.close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from proton import (
@@ -27,6 +28,7 @@ from proton.utils import BlockingConnection
 
 from support.brokers.base import HOST
 from support.producers.base import Target
+from support.waiting import PATIENCE
 
 TIME = timestamp(1_795_000_000_123)
 ID = uuid.UUID("01234567-89ab-cdef-0123-456789abcdef")
@@ -49,7 +51,7 @@ def data(body: bytes = b"{}", **fields: Any) -> Message:
     return Message(body, inferred=True, **fields)
 
 
-VALUES: dict[str, Any] = {
+_VALUES: dict[str, Any] = {
     "string": "ü 1",
     "long string": "x" * 300,
     "empty string": "",
@@ -58,6 +60,8 @@ VALUES: dict[str, Any] = {
     "map": {"symbol": "ACME", "price": 12.5, "volume": 3_000_000_000},
     "empty map": {},
     "list": [1, "two", None],
+}
+_SCALARS: dict[str, Any] = {
     "int": int32(-7),
     "long": 3_000_000_000,
     "uint": uint(7),
@@ -77,7 +81,7 @@ VALUES: dict[str, Any] = {
     "decimal64": decimal64(0x2238000000000001),
     "decimal128": decimal128(bytes(16)),
 }
-PROPERTIES: dict[str, Any] = {
+_PROPERTIES: dict[str, Any] = {
     "string": "ü",
     "empty": "",
     "int": int32(-7),
@@ -101,7 +105,7 @@ MESSAGES: dict[str, Any] = {
     "long data": data(b"\x00\xff" * 150),
     "empty data": data(b""),
     "two data": Sections(bytes.fromhex("005375a0026162 005375a0026364")),
-    **{f"value: {name}": Message(value, inferred=False) for name, value in VALUES.items()},
+    **{f"value: {name}": Message(value, inferred=False) for name, value in _VALUES.items()},
     "value: null": Sections(bytes.fromhex("00537740")),
     "sequence": Message([1, "two", None], inferred=True),
     "two sequences": Sections(bytes.fromhex("005376c0050254015402 005376c003015403")),
@@ -125,7 +129,10 @@ MESSAGES: dict[str, Any] = {
     ),
     "durable": data(durable=True),
     "expiry": data(expiry_time=4_102_444_800),
-    **{f"property: {name}": data(properties={name: value}) for name, value in PROPERTIES.items()},
+    **{f"property: {name}": data(properties={name: value}) for name, value in _PROPERTIES.items()},
+}
+SCALARS: dict[str, Any] = {
+    f"value: {name}": Message(value, inferred=False) for name, value in _SCALARS.items()
 }
 IDS: dict[str, Any] = {
     f"id: {type(id).__name__}": data(id=id, correlation_id=id)
@@ -144,26 +151,39 @@ FEW = (
 
 
 def send(target: Target, messages: Iterable[Any]) -> None:
-    broker = target.broker
+    with connected(target) as connection:
+        sender = connection.create_sender(address(target))
+        for message in messages:
+            sender.send(message)
+
+
+def received(target: Target, count: int) -> list[Message]:
+    """What a consumer of the queue gets, which is accepted."""
+    with connected(target) as connection:
+        receiver = connection.create_receiver(address(target))
+        messages = []
+        for _ in range(count):
+            messages.append(receiver.receive(timeout=PATIENCE))
+            receiver.accept()
+        return messages
+
+
+@contextmanager
+def connected(target: Target) -> Iterator[BlockingConnection]:
     connection = BlockingConnection(
         f"amqp://{HOST}:{target.port}",
         timeout=20,
-        user=broker.login,
-        password=broker.password,
+        user=target.broker.login,
+        password=target.broker.password,
         allowed_mechs="PLAIN",
     )
     try:
-        sender = connection.create_sender(address(broker.name, target.name))
-        for message in messages:
-            sender.send(message)
+        yield connection
     finally:
         connection.close()
 
 
-def address(broker: str, queue: str) -> str:
-    """How AMQP 1.0 names a queue."""
-    return {
-        "rabbitmq": f"/queues/{queue}",
-        "rabbitmq-3.10": f"/amq/queue/{queue}",
-        "artemis": f"/queue/{queue}",
-    }.get(broker, f"queue://{queue}")
+def address(target: Target) -> str:
+    """How the broker wants the queue to be named."""
+    before = {"rabbitmq": "/queues/", "rabbitmq-3.10": "/amq/queue/", "artemis": "/queue/"}
+    return before.get(target.broker.name, "queue://") + target.name

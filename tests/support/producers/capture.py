@@ -61,7 +61,7 @@ _OF_A_RUN = {
     rb"\bt[0-9a-f]{12}\b": b"t000000000000",
     # Ids of messages, connections and producers.
     rb"session-[\w-]{22}@@\d+": b"session-0@@1",
-    rb"ID\\c[\w.-]+-\d+-\d{13}-(\d+)(\\c-?\d+)*": rb"ID\\chost-1-1796000000000-\1",
+    rb"ID\\c[\w.-]+-\d+-\d{13}(-\d+)(\\c-?\d+)*": rb"ID\\chost-1-1796000000000",
     rb"(?m)^(message-id|ack):\d+,\d+$": rb"\1:1,2",
     rb"ID\\c[0-9a-f-]{36}(\\c\d+)+-\d+": b"ID\\\\c00000000-0000-0000-0000-000000000000\\\\c1\\\\c1\\\\c1-1",
     rb"(?m)^__AMQ_CID:[0-9a-f-]{36}$": b"__AMQ_CID:00000000-0000-0000-0000-000000000000",

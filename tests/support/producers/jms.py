@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from support.brokers import Broker
 from support.brokers.base import HOST
 from support.brokers.cache import java, libraries
+from support.brokers.process import run
 from support.producers.base import Target
 from support.waiting import PATIENCE
 
@@ -90,6 +92,26 @@ def sender(library: str, scheme: str) -> Callable[[Target, Iterable[Message]], N
                 client.kill()
 
     return send
+
+
+class Received(NamedTuple):
+    """A message as a consumer sees it: its kind, its fields as text, and type and text of each property."""
+
+    kind: str
+    fields: dict[str, str]
+    properties: dict[str, tuple[str, str]]
+
+
+def received(library: str, scheme: str, target: Target, count: int) -> list[Received]:
+    """What a consumer of the queue gets."""
+    printed = run(*_command(library, scheme, target, str(count)))
+    return [_received(one.split("\n")) for one in printed.strip("\n").split("\n\n")]
+
+
+def _received(printed: list[str]) -> Received:
+    (_, kind), *lines = (line.split("\t") for line in printed)
+    properties = {line[1]: (line[2], line[3]) for line in lines if line[0] == "property"}
+    return Received(kind, {line[0]: line[-1] for line in lines if line[0] != "property"}, properties)
 
 
 def _command(library: str, scheme: str, target: Target, what: str) -> tuple[str | Path, ...]:
