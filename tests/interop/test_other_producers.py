@@ -26,7 +26,13 @@ QUICK = {
     "all properties",
     "QoS 1",
 }
-SLOW = {("artemis", "JMS over AMQP"), ("artemis", "JMS over OpenWire"), ("rabbitmq-3.10", "MQTT 3.1.1")}
+SLOW = {
+    ("activemq", "JMS over AMQP"),
+    ("activemq", "JMS over AMQP with transformer=jms"),
+    ("artemis", "JMS over AMQP"),
+    ("artemis", "JMS over OpenWire"),
+    ("rabbitmq-3.10", "MQTT 3.1.1"),
+}
 PAIRS = [(broker, protocol) for broker, producers in PRODUCERS.items() for protocol in producers]
 
 

@@ -64,11 +64,17 @@ public class Jms {
             case "priority" -> producer.setPriority(Integer.parseInt(words[1]));
             case "ttl" -> producer.setTimeToLive(Long.parseLong(words[1]));
             case "non-persistent" -> producer.setDeliveryMode(DeliveryMode.NON_PERSISTENT);
+            case "neither id nor time" -> {
+                producer.setDisableMessageID(true);
+                producer.setDisableMessageTimestamp(true);
+            }
             case "send" -> {
                 producer.send(message);
                 producer.setPriority(Message.DEFAULT_PRIORITY);
                 producer.setTimeToLive(Message.DEFAULT_TIME_TO_LIVE);
                 producer.setDeliveryMode(Message.DEFAULT_DELIVERY_MODE);
+                producer.setDisableMessageID(false);
+                producer.setDisableMessageTimestamp(false);
             }
             default -> throw new IllegalArgumentException(words[0]);
         }

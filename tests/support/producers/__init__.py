@@ -47,7 +47,9 @@ PRODUCERS: dict[str, dict[str, Producer]] = {
     },
     "activemq": {
         "AMQP 1.0": Producer("amqp", amqp10.MESSAGES | amqp10.SCALARS, amqp10.send),
-        "AMQP 1.0, transformer=jms": Producer("amqp-jms", amqp10.MESSAGES | amqp10.SCALARS, amqp10.send),
+        "AMQP 1.0 with transformer=jms": Producer("amqp-jms", amqp10.MESSAGES | amqp10.SCALARS, amqp10.send),
+        "JMS over AMQP": Producer("amqp", jms.WITHOUT_ID, _JMS_AMQP),
+        "JMS over AMQP with transformer=jms": Producer("amqp-jms", jms.WITHOUT_ID, _JMS_AMQP),
         "JMS over OpenWire": Producer("openwire", jms.MESSAGES | jms.STREAM | jms.NO_BODY, _OPENWIRE),
         "MQTT 3.1.1": _MQTT,
     },
