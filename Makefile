@@ -118,7 +118,7 @@ $(STAMPS)/venv:
 		"(on Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
 	@echo "Making a virtual environment in $(VENV); this happens once and takes some seconds."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --quiet --upgrade "pip>=23.1" "setuptools>=77" wheel
+	@$(PIP) install --quiet --upgrade "pip>=23.1" "setuptools>=77" wheel cffi
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/unit: pyproject.toml | $(STAMPS)/venv

@@ -35,6 +35,7 @@ GENERIC: Final = Dialect(
             any_case=True,
         ),
         values=(PRIORITY, EXPIRES, EXPIRATION, TIMESTAMP, *LASTING),
+        encoded=RABBITMQ.outgoing.encoded,
     ),
     lasting=LASTING,
     errors=ErrorTexts(

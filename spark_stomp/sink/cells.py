@@ -67,6 +67,23 @@ class Entries(NamedTuple):
         mask = pa.array(keep)
         return Entries(self.names.filter(mask), self.values.filter(mask), self.rows[keep])
 
+    def replaced(self, name: bytes, pattern: str, replacement: str) -> Entries:
+        """The entries with the values of ``name`` that match ``pattern`` as a whole replaced."""
+        chosen = pc.equal(self.names, name)
+        if not pc.any(chosen).as_py():
+            return self
+        values = pc.replace_substring_regex(self.values, pattern=f"^(?:{pattern})$", replacement=replacement)
+        return self._replace(values=pc.if_else(chosen, values, self.values))
+
+    def without(self, name: bytes, value: bytes, rows: pa.Array) -> Entries:
+        """The entries but those with this name and value in rows whose flag in ``rows`` is set."""
+        gone = pc.and_(pc.equal(self.names, name), pc.equal(self.values, value))
+        if not pc.any(gone).as_py():
+            return self
+        return self.where(
+            ~(gone.to_numpy(zero_copy_only=False) & rows.to_numpy(zero_copy_only=False)[self.rows])
+        )
+
 
 def is_string(kind: pa.DataType) -> bool:
     """Whether a column of this type holds text, not bytes."""

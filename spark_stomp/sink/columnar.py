@@ -160,7 +160,7 @@ class SliceFrames:
         ``taken`` has, by header name, flags of the rows that have the header already. Their entries of that
         name are left out. Other entries that options could also set are added to ``taken``.
         """
-        entries = Entries.of(cells["headers"]) if "headers" in cells else None
+        entries = self._rules.entries(cells)
         if entries is None or not len(entries.names):
             return [], np.zeros(rows, np.int64)
         coded = entries.names.dictionary_encode()

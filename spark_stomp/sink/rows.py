@@ -23,7 +23,7 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol import Frame, encode_frame
 from spark_stomp.quoting import quoted, shown
-from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
+from spark_stomp.sink.cells import as_binary, header_text, is_string, row_ids
 from spark_stomp.sink.rules import NOT_PERSISTENT, SendRules
 
 # Milliseconds. Added to any time since the epoch, this does not overflow 64 bits.
@@ -80,8 +80,8 @@ def rows_of(cells: Mapping[str, pa.Array], rules: SendRules) -> Iterator[Row]:
     absent = [None] * len(bodies)
     destinations = as_binary(cells["destination"]).to_pylist() if "destination" in cells else absent
     entries: list[list[tuple[bytes, bytes]]] = [[] for _ in absent]
-    if "headers" in cells:
-        names, values, rows = Entries.of(cells["headers"])
+    if (found := rules.entries(cells)) is not None:
+        names, values, rows = found
         for name, value, at in zip(names.to_pylist(), values.to_pylist(), rows.tolist(), strict=True):
             entries[at].append((name, value))
     ttls = cells["ttl"].cast(pa.int64()).to_pylist() if "ttl" in cells else absent

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.destinations import BY_PREFIX, Naming
@@ -17,6 +20,7 @@ from spark_stomp.protocol import Limits
 from spark_stomp.protocol.encoder import SEND_OWNS, ValueRule, refused_by
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import quoted
+from spark_stomp.sink.cells import Entries, as_binary
 
 OnRowError = Literal["fail", "drop", "deadletter"]
 
@@ -83,6 +87,8 @@ class SendRules:
     max_header_name : bytes of the longest header name.
     unescaped : whether the broker unescapes headers although this version of STOMP has no escapes. Then no
         header may have a backslash.
+    reply_prefix, encoded : headers of a MESSAGE that mean something else in a SEND, see
+        :class:`~spark_stomp.brokers.outgoing.Outgoing`.
     most_messages, most_bytes : approximate bounds of a slice, which always has at least one message.
     """
 
@@ -103,6 +109,8 @@ class SendRules:
     limits: Limits = field(default_factory=Limits)
     max_header_name: int = sys.maxsize
     unescaped: bool = False
+    reply_prefix: str = ""
+    encoded: tuple[str, str, bytes] | None = None
     # send_rules takes these two from options. The defaults are for tests.
     most_messages: int = 1_000
     most_bytes: int = 8 << 20
@@ -126,6 +134,19 @@ class SendRules:
     def is_queue(self, destination: str) -> bool:
         """Whether this destination needs ``queue_headers``."""
         return self.naming.is_short_queue_name(destination)
+
+    def entries(self, cells: Mapping[str, pa.Array]) -> Entries | None:
+        """The entries of the column ``headers``, as this broker understands them; None without the column."""
+        if "headers" not in cells:
+            return None
+        entries = Entries.of(cells["headers"])
+        if self.reply_prefix:
+            entries = entries.replaced(b"reply-to", f"{self.reply_prefix}([^/]*)", r"\1")
+        if self.encoded is not None:
+            name, value, begin = self.encoded
+            others = pc.invert(pc.starts_with(as_binary(cells["body"]), begin)).fill_null(True)
+            entries = entries.without(name.encode(), value.encode(), others)
+        return entries
 
     def is_left_out(self, name: str) -> bool:
         """Whether an entry of this name in the column ``headers`` is not sent.
@@ -173,6 +194,8 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
         limits=replace(limits, max_header_line=min(limits.max_header_line, longest)),
         max_header_name=outgoing.max_header_name or sys.maxsize,
         unescaped=outgoing.unescapes_always and version == "1.0",
+        reply_prefix=outgoing.reply_prefix,
+        encoded=outgoing.encoded,
         most_messages=options.receipt_window,
         most_bytes=min(max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW), _LARGEST_SLICE),
     )

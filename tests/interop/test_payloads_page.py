@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.brokers import ActiveMQ, Broker
+from support.brokers import Broker
 from support.brokers.fixtures import on_real_brokers
 from support.driven import Run, publish
 from support.pages import ROOT
+from support.producers import PRODUCERS, Target
 
 from spark_stomp import rescue_json
 from spark_stomp.errors import DestinationRefused
@@ -73,11 +74,6 @@ class Recipe:
         for program in blocks(heading, "python", self.broker.dialect):
             exec(program.replace('"/data/', f'"{self.folder}/'), names)
 
-    def add_jars(self, jars: Iterable[Path]) -> None:
-        """What a user gives with --packages, for the session that all tests share."""
-        for jar in jars:
-            self.spark.sql(f"ADD JAR '{jar}'")
-
 
 @pytest.fixture
 def recipe(spark: SparkSession, broker: Broker, tmp_path: Path) -> Recipe:
@@ -100,28 +96,19 @@ def test_what_it_prints(recipe: Recipe, heading: str, capsys: pytest.CaptureFixt
 
 
 def send_maps(recipe: Recipe) -> None:
-    """A JMS client in Spark's Java process sends to the section's queue."""
-    assert isinstance(recipe.broker, ActiveMQ)
-    libraries = Path(recipe.broker.classpath().removesuffix("/*"))
-    recipe.add_jars(libraries.glob("*-client-*.jar"))
-    recipe.add_jars(libraries.glob("jakarta.jms-api-*.jar"))
-    recipe.add_jars(libraries.glob("hawtbuf-1*.jar"))
-    java = recipe.spark.sparkContext._jvm.org.apache.activemq
-    broker = recipe.broker
-    factory = java.ActiveMQConnectionFactory(broker.login, broker.password, broker.jms_url)
-    connection = factory.createConnection()
-    try:
-        session = connection.createSession(False, 1)
-        producer = session.createProducer(session.createQueue("maps"))
-        for symbol, price, volume in (("ACME", 12.5, 3_000_000_000), ("EMCA", 0.1, 7)):
-            message = session.createMapMessage()
-            message.setString("symbol", symbol)
-            message.setDouble("price", price)
-            message.setLong("volume", volume)
-            producer.send(message)
-        producer.send(session.createTextMessage("a text"))
-    finally:
-        connection.close()
+    """What a JMS client has sent to the section's queue."""
+    maps = [
+        [
+            ("message", "Map"),
+            ("entry", "symbol", "String", symbol),
+            ("entry", "price", "Double", price),
+            ("entry", "volume", "Long", volume),
+        ]
+        for symbol, price, volume in (("ACME", "12.5", "3000000000"), ("EMCA", "0.1", "7"))
+    ]
+    producer = PRODUCERS["activemq"]["JMS over OpenWire"]
+    target = Target(recipe.broker, recipe.broker.listeners["openwire"], "maps")
+    producer.send(target, [*maps, [("message", "Text"), ("body", "String", "a text")]])
 
 
 def check_dead_letters(recipe: Recipe) -> None:

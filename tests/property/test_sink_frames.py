@@ -30,7 +30,9 @@ octets = st.lists(
 ).map(b"".join)
 plain = st.sampled_from([b"a", b"b", b"k:1", b"v"])
 texts = plain | plain | octets
-NAMES = b"a|own|priority|kind|left|Receipt|transaction|persistent|expires|id|longer than 12".split(b"|")
+NAMES = b"a|own|reply-to|priority|kind|left|Receipt|transaction|persistent|expires|id|longer than 12".split(
+    b"|"
+)
 names = st.sampled_from(NAMES) | texts
 CELLS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "body": (pa.binary(), st.one_of(st.binary(max_size=50), plain, st.none())),
@@ -73,6 +75,8 @@ def rules(draw: st.DrawFn) -> SendRules:
             frozenset({"kind"}),
         ),
         values=draw(st.sampled_from([(), VALUES])),
+        reply_prefix=draw(st.sampled_from(["", "a", "v"])),
+        encoded=draw(st.sampled_from([None, ("own", "v", b"a")])),
         on_error="drop",
         text=draw(st.booleans()),
         limits=draw(st.sampled_from([Limits(), LIMITS])),

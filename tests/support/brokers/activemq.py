@@ -44,8 +44,13 @@ _RIGHTS = "\n".join(
         "</authorizationEntries></authorizationMap></map></authorizationPlugin>",
     ]
 )
-# For clients of JMS.
-_OPENWIRE = '<transportConnector name="openwire" uri="tcp://127.0.0.1:%d"/>'
+# By ``amqp`` a message of AMQP 1.0 is kept as it came, by ``amqp-jms`` it becomes one of JMS.
+_LISTENERS = {
+    "openwire": "tcp://127.0.0.1:%d",
+    "amqp": "amqp://127.0.0.1:%d",
+    "amqp-jms": "amqp://127.0.0.1:%d?transport.transformer=jms",
+    "mqtt": "mqtt://127.0.0.1:%d",
+}
 _NO_QUEUE = {"QueueSize": 0, "InFlightCount": 0}
 
 
@@ -63,12 +68,6 @@ class ActiveMQ(Broker):
         super().__init__(folder)
         self.data = folder / "data"
         self._jolokia = Jolokia(0)
-        self._jms_port = 0
-
-    @property
-    def jms_url(self) -> str:
-        """The address for clients of JMS."""
-        return f"tcp://{HOST}:{self._jms_port}"
 
     def new_paged_queue(self, max_page_size: int) -> str:
         """A queue that nobody used before, whose policy has this ``maxPageSize``, one of ``PAGE_SIZES``."""
@@ -115,7 +114,8 @@ class ActiveMQ(Broker):
         return int(said["CurrentConnectionsCount"])
 
     def _configure(self) -> None:
-        self.port, self.tls_port, self._jms_port, jolokia = free_ports(4)
+        self.port, self.tls_port, jolokia, *others = free_ports(3 + len(_LISTENERS))
+        self.listeners = dict(zip(_LISTENERS, others, strict=True))
         self._jolokia = Jolokia(jolokia)
         text = (CONF / "activemq/activemq.xml").read_text()
         paged = [f'<policyEntry queue="paged{size}.>" maxPageSize="{size}"/>' for size in PAGE_SIZES]
@@ -123,7 +123,11 @@ class ActiveMQ(Broker):
             "<policyEntries>", "\n".join(["<policyEntries>", *paged, _BOUNDED, _WILD])
         )
         text = text.replace("</plugins>", f"{_RIGHTS}</plugins>")
-        text = text.replace("</transportConnectors>", f"{_OPENWIRE % self._jms_port}</transportConnectors>")
+        connectors = "".join(
+            f'<transportConnector name="{name}" uri="{_LISTENERS[name] % port}"/>'
+            for name, port in self.listeners.items()
+        )
+        text = text.replace("</transportConnectors>", f"{connectors}</transportConnectors>")
         text = text.replace("<broker ", '<broker schedulerSupport="true" ')
         (self.folder / "activemq.xml").write_text(text)
 

@@ -13,6 +13,11 @@ from support.brokers.jolokia import Jolokia
 from support.brokers.process import run
 
 _VERSION = "2.56.0"
+# Prefixes as those of the acceptor for STOMP, so that one name is one queue.
+_OTHERS = (
+    '<acceptor name="others">tcp://127.0.0.1:%d?protocols=AMQP,CORE,MQTT,OPENWIRE;'
+    "anycastPrefix=/queue/;multicastPrefix=/topic/</acceptor></acceptors>"
+)
 _ARTIFACT = f"org.apache.artemis:apache-artemis:{_VERSION}:tar.gz:bin"
 
 
@@ -85,13 +90,14 @@ class Artemis(Broker):
         home = cached(f"artemis-{_VERSION}", lambda folder: maven_archive(_ARTIFACT, folder))
         account = ("--user", str(self.login), "--password", str(self.password), "--require-login")
         run(home / "bin/artemis", "create", "--silent", "--no-autotune", "--no-web", *account, self._instance)
-        configuration = (CONF / "artemis/broker.xml").read_text()
+        self.port, self.tls_port, jolokia, others = free_ports(4)
+        self._jolokia = Jolokia(jolokia)
+        self.listeners = dict.fromkeys(("amqp", "core", "mqtt", "openwire"), others)
+        configuration = (CONF / "artemis/broker.xml").read_text().replace("</acceptors>", _OTHERS % others)
         (self._instance / "etc/broker.xml").write_text(with_fixed(with_tls(configuration)))
         # Jolokia's agent asks from inside the process and has no role of Artemis.
         management = self._instance / "etc/management.xml"
         management.write_text(management.read_text().replace('"hawtio"', '"org.apache.activemq.artemis"'))
-        self.port, self.tls_port, jolokia = free_ports(3)
-        self._jolokia = Jolokia(jolokia)
 
 
 def _queues_of(destination: str) -> str:

@@ -54,6 +54,8 @@ class Broker(ABC):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = self.tls_port = 0
+        # The ports for other protocols. See :meth:`listen`.
+        self.listeners: dict[str, int] = {}
         self._server: Process | None = None
 
     @property
@@ -112,7 +114,11 @@ class Broker(ABC):
     @property
     def ports(self) -> tuple[int, ...]:
         """Those that it listens on once it has started."""
-        return (self.port, self.tls_port)
+        return (self.port, self.tls_port, *self.listeners.values())
+
+    def listen(self, protocol: str) -> None:
+        """Open this one of :attr:`listeners`, if it is not open yet."""
+        assert protocol in self.listeners
 
     def stop(self) -> None:
         """End in an orderly way; also if it was never started or has died."""

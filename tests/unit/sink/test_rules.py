@@ -38,6 +38,31 @@ def frame(broker: str, row: dict[str, Any], **options: Any) -> Frame:
     return found
 
 
+LETTERS = {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}
+TYPE = ("type", "amqp-1.0")
+
+
+@pytest.mark.parametrize("broker", ["rabbitmq", "generic"])
+@pytest.mark.parametrize("headers", [[], [("expiration", "banana")]])
+class TestTheTypeOfEncodedBodies:
+    """With and without a row that takes the slow path."""
+
+    @pytest.mark.parametrize("body", [b"\0Sw\xa1\1a", b"\0Sv\x45"])
+    def test_it_goes_with_a_section_of_amqp(self, broker: str, headers: Any, body: bytes) -> None:
+        row = {"body": body, "headers": [TYPE, *headers]}
+        assert frame(broker, row, **LETTERS).get("type") == "amqp-1.0"
+
+    @pytest.mark.parametrize("body", ["a", b"", b"\0", "{}"])
+    def test_it_goes_with_nothing_else(self, broker: str, headers: Any, body: str | bytes) -> None:
+        row = {"body": body, "headers": [("other", "amqp-1.0"), TYPE, *headers]}
+        sent = frame(broker, row, **LETTERS)
+        assert (sent.get("type"), sent.get("other")) == (None, "amqp-1.0")
+
+    def test_another_type_is_no_matter(self, broker: str, headers: Any) -> None:
+        row = {"body": b"a", "headers": [("type", "order"), *headers]}
+        assert frame(broker, row, **LETTERS).get("type") == "order"
+
+
 @pytest.mark.parametrize("broker", BROKERS)
 class TestOnEveryBroker:
     def test_messages_are_persistent(self, broker: str) -> None:
@@ -239,6 +264,18 @@ class TestValuesThatABrokerEndsTheConnectionFor:
     @pytest.mark.parametrize("value", ["", "name", "/queue/a", "/topic/a.b"])
     def test_reply_to_that_every_broker_takes(self, broker: str, value: str) -> None:
         assert frame(broker, {"body": b"", "headers": [("reply-to", value)]}).get("reply-to") == value
+
+    @pytest.mark.parametrize("value", ["name", "a name", ""])
+    def test_reply_to_as_rabbitmq_delivers_it(self, value: str) -> None:
+        """AMQP clients know the name alone."""
+        row = {"body": b"", "headers": [("reply-to", f"/reply-queue/{value}")]}
+        assert frame("rabbitmq", row).get("reply-to") == value
+        assert frame("artemis", row).get("reply-to") == f"/reply-queue/{value}"
+
+    def test_a_name_that_is_no_destination_without_its_prefix(self) -> None:
+        row = {"body": b"", "headers": [("reply-to", "/reply-queue/a/b"), ("own", "/reply-queue/a")]}
+        sent = frame("rabbitmq", row)
+        assert (sent.get("reply-to"), sent.get("own")) == ("/reply-queue/a/b", "/reply-queue/a")
 
     @pytest.mark.rule("S.9")
     @pytest.mark.parametrize(

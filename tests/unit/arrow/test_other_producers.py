@@ -1,0 +1,105 @@
+"""Rows of messages of other protocols, from the frames that real brokers made of them (tests/data/frames).
+
+``SPARK_STOMP_WRITE_ROWS=1 make unit ARGS="-k other_producers"`` writes the rows again, without a broker.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import pytest
+from support.frames import FOLDER, Recorded
+from support.pages import ROOT
+
+# The brokers of the table in docs/payloads.md, in its order.
+BROKERS = ("rabbitmq", "artemis", "activemq")
+
+
+@pytest.mark.parametrize("broker", sorted(path.stem for path in FOLDER.glob("*.json")))
+def test_the_rows_are_those_of_the_file(broker: str) -> None:
+    recorded = Recorded(broker)
+    if os.environ.get("SPARK_STOMP_WRITE_ROWS"):
+        recorded.write({})
+    assert recorded.rows_now() == {name: recorded.row(name) for name in recorded.messages}
+
+
+class TestWhereAMessageHasWhat:
+    """The section of docs/payloads.md."""
+
+    SECTION = (
+        (ROOT / "docs/payloads.md")
+        .read_text(encoding="utf-8")
+        .partition("## Messages of other protocols\n")[2]
+        .partition("\n## ")[0]
+    )
+    CELLS = tuple(
+        (broker, line.split("|")[1].strip(), cell)
+        for line in SECTION.splitlines()
+        if line.startswith("| ") and not line.startswith("| |")
+        for broker, cell in zip(BROKERS, line.split("|")[2:-1], strict=True)
+    )
+    NOT_HEADERS = frozenset({"transport.transformer=jms", "content_type"})
+
+    @pytest.mark.parametrize(("broker", "what", "cell"), CELLS)
+    def test_each_header_of_the_table_comes_so(self, broker: str, what: str, cell: str) -> None:
+        headers = [message["row"]["headers"] for message in Recorded(broker).messages.values()]
+        for shown in set(re.findall("`([^`]+)`", cell)) - self.NOT_HEADERS:
+            name, _, value = shown.partition(":")
+            assert any(name in row and row[name] == (value or row[name]) for row in headers), shown
+
+    @pytest.mark.parametrize("broker", BROKERS)
+    def test_stable_ids(self, broker: str) -> None:
+        rows = [message["row"] for message in Recorded(broker).messages.values()]
+        without = {
+            "rabbitmq": lambda row: True,
+            "artemis": lambda row: row["headers"]["timestamp"] == "0",
+            "activemq": lambda row: False,
+        }[broker]
+        assert [row for row in rows if "stable_id" not in row] == [*filter(without, rows)]
+
+    @pytest.mark.parametrize(
+        ("broker", "message", "value"),
+        [
+            ("rabbitmq", "AMQP 0.9.1, transient", "1"),
+            ("rabbitmq", "AMQP 0.9.1, bytes", None),
+            ("rabbitmq", "AMQP 1.0, data", None),
+            ("rabbitmq", "AMQP 1.0, durable", "true"),
+            ("rabbitmq", "MQTT 5, QoS 0", "1"),
+            ("rabbitmq", "MQTT 5, QoS 1", "true"),
+            ("artemis", "JMS over Core, non-persistent", "false"),
+            ("artemis", "MQTT 5, QoS 0", "false"),
+            ("activemq", "JMS over OpenWire, non-persistent", None),
+            ("activemq", "MQTT 3.1.1, QoS 1", "true"),
+        ],
+    )
+    def test_persistent(self, broker: str, message: str, value: str | None) -> None:
+        assert Recorded(broker).row(message)["headers"].get("persistent") == value
+
+    @pytest.mark.parametrize(
+        ("broker", "message", "what"),
+        [
+            ("rabbitmq", "AMQP 1.0, all but the body", "subject"),
+            ("artemis", "MQTT 5, all properties", "c-1"),
+            ("activemq", "JMS over OpenWire, all but the body", "group"),
+        ],
+    )
+    def test_what_is_lost(self, broker: str, message: str, what: str) -> None:
+        assert what not in Recorded(broker).row(message)["headers"].values()
+
+    def test_content_types(self) -> None:
+        recorded = Recorded("rabbitmq")
+        for message in ("AMQP 0.9.1, all but the body", "MQTT 5, all properties"):
+            assert recorded.row(message)["content_type"] == "application/json"
+
+    def test_headers_that_rabbitmq_drops(self) -> None:
+        found: dict[str, Any] = {
+            name: message["row"]["headers"].get(name.partition(": ")[2])
+            for name, message in Recorded("rabbitmq").messages.items()
+            if ", header: " in name or ", property: " in name
+        }
+        dropped = {name.partition(": ")[2] for name, value in found.items() if value is None}
+        of_0_9_1 = {"bool", "decimal", "timestamp", "void", "bytes", "table", "array"}
+        of_1_0 = {"true", "null", "float", "double", "byte", "ubyte", "short", "uint"}
+        assert dropped == of_0_9_1 | of_1_0
