@@ -39,6 +39,8 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
+from spark_stomp.protocol.frames import is_utf8
+
 # Values may lie this deep in one another. A judgement: more is no message, and Python's stack has an end.
 _DEEPEST: Final = 64
 # An array may have this many items that take no octets, such as ``true``. A judgement.
@@ -148,7 +150,9 @@ def _headers(code: int, value: Value) -> Iterator[tuple[str, str]]:
 
 
 def _text(value: Value) -> str:
-    """The JSON of a value, without the quotes if it is text."""
+    """The JSON of a value, without the quotes if it is text; octets as in any other header."""
+    if type(value) is bytes:
+        return value.decode("utf-8" if is_utf8(value) else "latin-1")
     plain = _plain(value)
     text = plain if isinstance(plain, str) else _dumps(plain)
     return _encoded(text).decode()

@@ -85,12 +85,14 @@ SEQUENCE = (
 )
 PROPERTIES = section(0x73, compound(0xC0, b"\x53\7", b"\x40", short("to"), b"\x40", short("/queue/r")))
 APPLICATION = section(0x74, compound(0xC1, short("n"), b"\x54\1", short("t"), b"\x41", short("z"), b"\x40"))
+OCTETS = section(0x74, compound(0xC1, short("a"), short("ä", 0xA0), short("b"), short(b"\xff", 0xA0)))
 
 
 @pytest.mark.parametrize(
     ("data", "content"),
     [
         (b"", Content(b"", "nothing")),
+        (OCTETS, Content(b"", "nothing", (("a", "ä"), ("b", "ÿ")))),
         (DATA[0] + DATA[1], Content(b"a\xff", "data")),
         (b"".join(SEQUENCE), Content(b"[1,null]", "sequence")),
         (DATA[0] + section(0x78, compound(0xC1)), Content(b"a", "data")),
