@@ -199,8 +199,10 @@ def _left_out(column: Callable[[str], pa.Array], marks: BodyMarks) -> Iterator[t
 def _maps_of_jms(array: Bytes, starts: Ints, stops: Ints, marks: BodyMarks) -> Iterator[tuple[int, str]]:
     if marks.map_of_jms is None:
         return
+    # Of all that begin with a NUL, such a body ends with one or with 80.
+    last = array[stops - 1]
     for row in np.flatnonzero(
-        (stops - starts > 1) & (array[starts] == 0) & (array[stops - 1] == 0x80)
+        (stops > starts) & (array[starts] == 0) & ((last == 0) | (last == 0x80))
     ).tolist():
         if marks.map_of_jms.fullmatch(array[starts[row] : stops[row]].tobytes()):
             yield row, "a map of JMS (by its octets)"

@@ -22,7 +22,7 @@ _LEFT_OUT = HeaderNames(
 
 # A map of JMS as text: Artemis takes the number of its entries for a length, and so many octets from the
 # length of the first key on for characters of UTF-16 (seen with 2.56.0 in November 2026).
-_MAP = re.compile(rb"\0(?:[\xc8\xd0\xd8]\x80|[\xe0-\xef][\x80-\xbf]\x80)+")
+_MAP = re.compile(rb"\0(?:[\xc8\xd0\xd8]\x80|[\xe0-\xef][\x80-\xbf]\x80)*")
 
 
 def _remedy(text: str, what: str, hide: Hide) -> str:
@@ -80,7 +80,7 @@ ARTEMIS = Dialect(
         section_unless=ENCODING,
         left_out=LEFT_OUT,
         map_of_jms=_MAP,
-        hollow=(b"", b"\0"),
+        hollow=(b"",),
         remedy="Artemis has no setting for that: have the producer send text or octets",
     ),
     errors=ErrorTexts(

@@ -57,7 +57,7 @@ CASES = [
 
 
 # Of the others, what is below their programs has tests of its own.
-WITHOUT_SOAK = [("rabbitmq", "JSON, and what fails"), ("activemq", "JMS maps")]
+WITHOUT_SOAK = [("rabbitmq", "JSON, and what fails"), ("activemq", "JMS maps"), ("rabbitmq", "A JMS feed")]
 
 
 class Recipe:
@@ -111,6 +111,28 @@ def send_maps(recipe: Recipe) -> None:
     producer.send(target, [*maps, [("message", "Text"), ("body", "String", "a text")]])
 
 
+def send_trades(recipe: Recipe) -> None:
+    """What a JMS client has sent to the section's queue, which a first consumer has declared."""
+    with Run(recipe.broker.options(destination="/queue/trades")) as query:
+        query.idle()
+    protocol, listener = {"rabbitmq": ("JMS over AMQP", "amqp")}.get(
+        recipe.broker.dialect, ("JMS over Core", "core")
+    )
+    trade = [("symbol", "String", "ACME"), ("price", "Double", "12.5"), ("volume", "Long", "3000000000")]
+    messages: list[list[tuple[str, ...]]] = [
+        [("message", "Map"), *(("entry", *entry) for entry in trade)],
+        [("message", "Text"), ("body", "String", '{"symbol": "EMCA", "price": 0.1}')],
+        [("message", "Bytes"), ("body", "byte[]", "00ff")],
+    ]
+    named = [
+        [*message, ("correlation", f"c-{number}"), ("property", "desk", "String", "north")]
+        for number, message in enumerate(messages)
+    ]
+    recipe.broker.listen(listener)
+    target = Target(recipe.broker, recipe.broker.listeners[listener], "trades")
+    PRODUCERS[recipe.broker.dialect][protocol].send(target, named)
+
+
 def check_dead_letters(recipe: Recipe) -> None:
     """They have the stable ids of their messages, if the broker gives any."""
     options = recipe.broker.options(destination="/queue/jsondead")
@@ -120,7 +142,7 @@ def check_dead_letters(recipe: Recipe) -> None:
     assert len(ids - {None}) == (0 if recipe.broker.dialect == "rabbitmq" else 3)
 
 
-BEFORE: dict[str, Callable[[Recipe], None]] = {"JMS maps": send_maps}
+BEFORE: dict[str, Callable[[Recipe], None]] = {"JMS maps": send_maps, "A JMS feed": send_trades}
 AFTER: dict[str, Callable[[Recipe], None]] = {"JSON, and what fails": check_dead_letters}
 
 

@@ -32,7 +32,7 @@ class TestWhereAMessageHasWhat:
         (ROOT / "docs/payloads.md")
         .read_text(encoding="utf-8")
         .partition("## Messages of other protocols\n")[2]
-        .partition("\n## ")[0]
+        .partition("\n##")[0]
     )
     CELLS = tuple(
         (broker, line.split("|")[1].strip(), cell)
