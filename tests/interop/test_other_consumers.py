@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -9,8 +10,9 @@ import pytest
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import MQTTProtocolVersion
 from support.brokers import Broker
-from support.brokers.fixtures import on_real_brokers
-from support.driven import Run, write_columns
+from support.brokers.fixtures import on_rabbitmq_and_others_in_soak
+from support.driven import Run, bodies, write_columns
+from support.frames import Recorded
 from support.pages import ROOT
 from support.producers import PRODUCERS, Target, amqp091, amqp10, jms, mqtt
 from support.waiting import wait_until
@@ -34,9 +36,9 @@ def cells(broker: str) -> dict[str, str]:
     return {line[0]: line[COLUMNS[broker]] for line in lines[2:]}
 
 
-def sent(broker: Broker, *rows: dict[str, Any]) -> str:
+def sent(broker: Broker, *rows: dict[str, Any], queue: str | None = None) -> str:
     """The name of a queue with a message of the sink for each of these rows."""
-    queue = broker.new_queue()
+    queue = queue or broker.new_queue()
     options = broker.options(destination=queue, headerColumns='["order-id", "size"]')
     for row in rows:
         columns = {name: pa.array([value]) for name, value in {**row, "order-id": "7", "size": 7}.items()}
@@ -77,7 +79,7 @@ def place_of_content_type(message: Any) -> str:
     return f"property `{name}`"
 
 
-@on_real_brokers
+@on_rabbitmq_and_others_in_soak
 def test_the_table_says_what_they_get(broker: Broker) -> None:
     rows: list[dict[str, Any]] = [{"body": "ü 1"}, {"body": b"\0\xff", "content_type": "a/b"}]
     target = Target(broker, broker.listeners["amqp"], sent(broker, *rows))
@@ -106,7 +108,31 @@ def test_the_table_says_what_they_get(broker: Broker) -> None:
     }
 
 
-# --- rows of their own producers
+# --- requests, and rows of their own producers
+
+
+REPLY = re.compile(r"regexp_replace\(headers\['reply-to'\], '(.*)', '(.*)'\)")
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("broker", "protocol"),
+    [("rabbitmq", "AMQP 0.9.1"), ("artemis", "AMQP 1.0"), ("activemq", "AMQP 1.0 with transformer=jms")],
+    indirect=["broker"],
+)
+def test_an_answer_comes_to_the_queue_that_the_request_names(broker: Broker, protocol: str) -> None:
+    answers = Recorded(broker.name).row(f"{protocol}, all but the body")["headers"]["reply-to"]
+    found = REPLY.search(PAGE.read_text(encoding="utf-8"))
+    assert found is not None
+    destination = re.sub(found[1], found[2].replace("$", "\\"), answers)
+    sent(broker, {"body": b"declares it"}, queue="/queue/replies")
+    assert (
+        write_columns(broker.options(), {"body": [b"answer"], "destination": [destination]}).refused is None
+    )
+    with Run(broker.options(destination="/queue/replies")) as query:
+        assert bodies(query.take(2)) == [b"declares it", b"answer"]
+        query.commit()
+        broker.wait_for("/queue/replies", ready=0, unacked=0)
 
 
 def forwarded(broker: Broker, protocol: str, name: str) -> Target:

@@ -64,6 +64,11 @@ class TestWhereAMessageHasWhat:
         }[broker]
         assert [row for row in rows if "stable_id" not in row] == [*filter(without, rows)]
 
+    @pytest.mark.parametrize(("broker", "value"), [*zip(BROKERS, (False, False, None), strict=True)])
+    def test_redelivered(self, broker: str, value: bool | None) -> None:
+        rows = [message["row"] for message in Recorded(broker).messages.values()]
+        assert {row.get("redelivered") for row in rows if "malformed" not in row} == {value}
+
     @pytest.mark.parametrize(
         ("broker", "message", "value"),
         [
