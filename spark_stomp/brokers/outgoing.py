@@ -64,8 +64,8 @@ class Outgoing:
         silent_refusal: why the broker may end the connection without a reason; empty if nothing is known.
         by_name: the beginning of destinations whose queue has to exist, because the broker confirms and drops
             what is sent to any other; None if there are none.
-        reply_prefix: what the broker puts before the name of a queue in the ``reply-to`` of a MESSAGE, and
-            clients of other protocols do not understand; empty if nothing.
+        reply_name: regular expression for a ``reply-to`` of a MESSAGE. Its first group is sent, because
+            clients of other protocols understand only that. Empty if there is none.
         encoded: a header, its value, and how a body begins that is what this header says. With any other body
             the header is misleading. None: no such header.
         unescapes_always: True if the broker unescapes headers even in STOMP 1.0 and in CONNECT, which have no
@@ -84,6 +84,6 @@ class Outgoing:
     silent_refusal: str = ""
     by_name: str | None = None
     joins_messages: bool = False
-    reply_prefix: str = ""
+    reply_name: str = ""
     encoded: tuple[str, str, bytes] | None = None
     unescapes_always: bool = False

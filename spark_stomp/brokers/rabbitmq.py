@@ -257,7 +257,8 @@ RABBITMQ = Dialect(
         values=(PRIORITY, EXPIRATION, TIMESTAMP, _REPLY_TO, *_SHORT, *LASTING),
         max_header_name=_LONGEST,
         joins_messages=True,
-        reply_prefix="/reply-queue/",
+        # It delivers the name of AMQP's property so. The other one is Artemis', which RabbitMQ refuses.
+        reply_name="(?:/reply-queue/|queue://)([^/]*)",
         # A body of AMQP 1.0 that is no data section, but a value or a sequence.
         encoded=("type", "amqp-1.0", b"\0S"),
         # Seen with 4.3.6 (November 2026). Default and release are from its documentation.

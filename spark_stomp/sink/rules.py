@@ -87,7 +87,7 @@ class SendRules:
     max_header_name : bytes of the longest header name.
     unescaped : whether the broker unescapes headers although this version of STOMP has no escapes. Then no
         header may have a backslash.
-    reply_prefix, encoded : headers of a MESSAGE that mean something else in a SEND, see
+    reply_name, encoded : headers of a MESSAGE that mean something else in a SEND, see
         :class:`~spark_stomp.brokers.outgoing.Outgoing`.
     most_messages, most_bytes : approximate bounds of a slice, which always has at least one message.
     """
@@ -109,7 +109,7 @@ class SendRules:
     limits: Limits = field(default_factory=Limits)
     max_header_name: int = sys.maxsize
     unescaped: bool = False
-    reply_prefix: str = ""
+    reply_name: str = ""
     encoded: tuple[str, str, bytes] | None = None
     # send_rules takes these two from options. The defaults are for tests.
     most_messages: int = 1_000
@@ -140,8 +140,8 @@ class SendRules:
         if "headers" not in cells:
             return None
         entries = Entries.of(cells["headers"])
-        if self.reply_prefix:
-            entries = entries.replaced(b"reply-to", f"{self.reply_prefix}([^/]*)", r"\1")
+        if self.reply_name:
+            entries = entries.replaced(b"reply-to", self.reply_name, r"\1")
         if self.encoded is not None:
             name, value, begin = self.encoded
             others = pc.invert(pc.starts_with(as_binary(cells["body"]), begin)).fill_null(True)
@@ -194,7 +194,7 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
         limits=replace(limits, max_header_line=min(limits.max_header_line, longest)),
         max_header_name=outgoing.max_header_name or sys.maxsize,
         unescaped=outgoing.unescapes_always and version == "1.0",
-        reply_prefix=outgoing.reply_prefix,
+        reply_name=outgoing.reply_name,
         encoded=outgoing.encoded,
         most_messages=options.receipt_window,
         most_bytes=min(max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW), _LARGEST_SLICE),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.enums import MQTTProtocolVersion
 from support.brokers import Broker
-from support.brokers.fixtures import on_real_brokers
-from support.driven import Run, write_columns
+from support.brokers.fixtures import on_rabbitmq_and_others_in_soak
+from support.driven import Run, bodies, write_columns
+from support.frames import Recorded
 from support.pages import ROOT
-from support.producers import PRODUCERS, Target, amqp091, amqp10, jms
+from support.producers import PRODUCERS, Target, amqp091, amqp10, jms, mqtt
+from support.waiting import wait_until
 
 PAGE = ROOT / "docs" / "sink.md"
 COLUMNS = {"rabbitmq": 1, "artemis": 2, "activemq": 3}
@@ -31,15 +36,36 @@ def cells(broker: str) -> dict[str, str]:
     return {line[0]: line[COLUMNS[broker]] for line in lines[2:]}
 
 
-def sent(broker: Broker, *rows: dict[str, Any]) -> str:
+def sent(broker: Broker, *rows: dict[str, Any], queue: str | None = None) -> str:
     """The name of a queue with a message of the sink for each of these rows."""
-    queue = broker.new_queue()
+    queue = queue or broker.new_queue()
     options = broker.options(destination=queue, headerColumns='["order-id", "size"]')
     for row in rows:
         columns = {name: pa.array([value]) for name, value in {**row, "order-id": "7", "size": 7}.items()}
         assert write_columns(options, columns).refused is None
     broker.wait_for(queue, ready=len(rows))
     return queue.removeprefix("/queue/")
+
+
+def by_mqtt(broker: Broker, topic: str, row: dict[str, Any]) -> MQTTMessage:
+    """What a client of MQTT 5, or 3.1.1 where there is no other, gets of a row of the sink."""
+    broker.listen("mqtt")
+    is_new = "MQTT 5" in PRODUCERS[broker.name]
+    version = MQTTProtocolVersion.MQTTv5 if is_new else MQTTProtocolVersion.MQTTv311
+    target = Target(broker, broker.listeners["mqtt"], topic.removeprefix("/topic/"))
+    with mqtt.subscribed(target, version) as messages:
+        columns = {name: [value] for name, value in row.items()}
+        assert write_columns(broker.options(destination=topic), columns).refused is None
+        wait_until(lambda: messages)
+    (message,) = messages
+    return message
+
+
+def shown_properties(message: MQTTMessage) -> dict[str, Any]:
+    """The properties of MQTT 5, but those that the broker adds."""
+    found: dict[str, Any] = message.properties.json() if message.properties is not None else {}
+    own = [pair for pair in found.pop("UserProperty", []) if pair[0] not in ("receipt", "content-length")]
+    return found | ({"UserProperty": sorted(own)} if own else {})
 
 
 def section(message: Any) -> str:
@@ -53,7 +79,7 @@ def place_of_content_type(message: Any) -> str:
     return f"property `{name}`"
 
 
-@on_real_brokers
+@on_rabbitmq_and_others_in_soak
 def test_the_table_says_what_they_get(broker: Broker) -> None:
     rows: list[dict[str, Any]] = [{"body": "ü 1"}, {"body": b"\0\xff", "content_type": "a/b"}]
     target = Target(broker, broker.listeners["amqp"], sent(broker, *rows))
@@ -67,6 +93,8 @@ def test_the_table_says_what_they_get(broker: Broker) -> None:
     # Qpid shows only names that are identifiers of Java.
     assert ("order-id" in plain.properties) == (broker.dialect != "rabbitmq")
     assert text.properties["order-id"] == "7"
+    row = {"body": b"a", "headers": [("own", "1"), ("correlation-id", "c-1"), ("content-type", "a/b")]}
+    by_mqtt_5 = shown_properties(by_mqtt(broker, broker.new_topic(), row))
     further = sorted({*octets.properties} - {"order-id", "size", "content-type", "_AMQ_CONTENT_TYPE"})
     assert cells(broker.dialect) == {
         "`body string`, AMQP 1.0": section(text),
@@ -75,11 +103,36 @@ def test_the_table_says_what_they_get(broker: Broker) -> None:
         "`body binary`, AMQP 1.0": section(octets),
         "`body binary`, JMS": f"{binary.kind}Message",
         "`content_type`, AMQP 1.0": place_of_content_type(octets),
+        "properties of MQTT 5": ", ".join(sorted(by_mqtt_5)) or "none",
         "further properties": ", ".join(f"`{name}`" for name in further) or "none",
     }
 
 
-# --- rows of their own producers
+# --- requests, and rows of their own producers
+
+
+REPLY = re.compile(r"regexp_replace\(headers\['reply-to'\], '(.*)', '(.*)'\)")
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("broker", "protocol"),
+    [("rabbitmq", "AMQP 0.9.1"), ("artemis", "AMQP 1.0"), ("activemq", "AMQP 1.0 with transformer=jms")],
+    indirect=["broker"],
+)
+def test_an_answer_comes_to_the_queue_that_the_request_names(broker: Broker, protocol: str) -> None:
+    answers = Recorded(broker.name).row(f"{protocol}, all but the body")["headers"]["reply-to"]
+    found = REPLY.search(PAGE.read_text(encoding="utf-8"))
+    assert found is not None
+    destination = re.sub(found[1], found[2].replace("$", "\\"), answers)
+    sent(broker, {"body": b"declares it"}, queue="/queue/replies")
+    assert (
+        write_columns(broker.options(), {"body": [b"answer"], "destination": [destination]}).refused is None
+    )
+    with Run(broker.options(destination="/queue/replies")) as query:
+        assert bodies(query.take(2)) == [b"declares it", b"answer"]
+        query.commit()
+        broker.wait_for("/queue/replies", ready=0, unacked=0)
 
 
 def forwarded(broker: Broker, protocol: str, name: str) -> Target:
@@ -167,3 +220,38 @@ def test_a_changed_body_is_no_longer_of_the_type_of_amqp(broker: Broker) -> None
     target = Target(broker, broker.listeners["amqp"], queue.removeprefix("/queue/"))
     (message,) = amqp10.received(target, 1)
     assert bytes(message.body) == b"{}"
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("broker", "expected"),
+    [
+        (
+            "rabbitmq",
+            {
+                "ContentType": "application/json",
+                "CorrelationData": b"c-1".hex(),
+                "ResponseTopic": "replies/level",
+                "UserProperty": [("own", "1"), ("with-dash", "ü")],
+            },
+        ),
+        ("artemis", {"MessageExpiryInterval": 86_400}),
+    ],
+    indirect=["broker"],
+)
+def test_a_message_of_mqtt_goes_on(broker: Broker, expected: dict[str, Any]) -> None:
+    producer, source = PRODUCERS[broker.name]["MQTT 5"], broker.new_topic()
+    broker.listen("mqtt")
+    target = Target(broker, broker.listeners["mqtt"], source.removeprefix("/topic/"))
+    with Run(broker.options(destination=source, allowLoss=True), ("body", "headers")) as query:
+        query.idle()
+        producer.send(target, [producer.messages["all properties"]])
+        (row,) = query.batch()
+        query.commit()
+    message = by_mqtt(broker, broker.new_topic(), row)
+    assert message.payload == b"{}"
+    seen = shown_properties(message)
+    if "MessageExpiryInterval" in seen:
+        assert expected["MessageExpiryInterval"] - 60 < seen["MessageExpiryInterval"] <= 86_400
+        expected = expected | {"MessageExpiryInterval": seen["MessageExpiryInterval"]}
+    assert seen == expected

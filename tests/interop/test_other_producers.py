@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 
 import pytest
-from support.brokers.fixtures import BrokerPool
-from support.frames import Recorded, lines_of
-from support.producers import PRODUCERS
-from support.producers.capture import captured
+from support.brokers import Broker
+from support.brokers.fixtures import BrokerPool, on_real_brokers
+from support.frames import Recorded, lines_of, row_of
+from support.producers import PRODUCERS, Target
+from support.producers.capture import Consumer, captured
 
 WRITES = bool(os.environ.get("SPARK_STOMP_WRITE_FRAMES"))
 # What does not need soak: these messages, and not of producers that take seconds to start.
@@ -59,3 +60,26 @@ def test_the_frames_of_some_messages(broker_pool: BrokerPool, broker: str, proto
 @pytest.mark.parametrize(("broker", "protocol"), PAIRS)
 def test_the_frames_of_every_message(broker_pool: BrokerPool, broker: str, protocol: str) -> None:
     check(broker_pool, broker, protocol)
+
+
+@on_real_brokers
+def test_topics_of_mqtt(broker: Broker) -> None:
+    """A level behind a slash, and one with a dot in it."""
+    topic = broker.new_topic()
+    several = {"rabbitmq": "#", "artemis": "#", "activemq": ">"}[broker.dialect]
+    producer = PRODUCERS[broker.name]["MQTT 3.1.1"]
+    broker.listen(producer.listener)
+    name, seen = topic.removeprefix("/topic/"), []
+    for level in ("a", "b.c"):
+        with Consumer(broker, f"{topic}.{several}") as consumer:
+            target = Target(broker, broker.listeners[producer.listener], f"{name}/{level}")
+            producer.send(target, [producer.messages["QoS 1"]])
+            seen.append(row_of(consumer.take(), broker.dialect)["destination"])
+    assert (
+        seen
+        == {
+            "rabbitmq": [f"{topic}.a", f"{topic}.b.c"],
+            "artemis": [f"{name}.a", f"{name}.b\\.c"],
+            "activemq": [f"{topic}.a", f"{topic}.b/c"],
+        }[broker.dialect]
+    )

@@ -75,7 +75,7 @@ def rules(draw: st.DrawFn) -> SendRules:
             frozenset({"kind"}),
         ),
         values=draw(st.sampled_from([(), VALUES])),
-        reply_prefix=draw(st.sampled_from(["", "a", "v"])),
+        reply_name=draw(st.sampled_from(["", "a(.*)", "(v)"])),
         encoded=draw(st.sampled_from([None, ("own", "v", b"a")])),
         on_error="drop",
         text=draw(st.booleans()),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from paho.mqtt.client import CallbackAPIVersion, Client
+from paho.mqtt.client import CallbackAPIVersion, Client, MQTTMessage
 from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -55,19 +56,38 @@ MESSAGES_5: dict[str, Any] = {
 
 def sender(version: MQTTProtocolVersion) -> Callable[[Target, Iterable[Published]], None]:
     def send(target: Target, messages: Iterable[Published]) -> None:
-        client = Client(CallbackAPIVersion.VERSION2, protocol=version)
-        client.username_pw_set(target.broker.login, target.broker.password)
-        ready = threading.Event()
-        client.on_connect = lambda *_: ready.set()
-        client.connect(HOST, target.port)
-        client.loop_start()
-        try:
-            assert ready.wait(PATIENCE)
+        with connected(target, version) as client:
             for message in messages:
                 sent = client.publish(target.name, message.body, message.qos, properties=message.properties)
                 sent.wait_for_publish(PATIENCE)
-        finally:
-            client.disconnect()
-            client.loop_stop()
 
     return send
+
+
+@contextmanager
+def connected(target: Target, version: MQTTProtocolVersion) -> Iterator[Client]:
+    client = Client(CallbackAPIVersion.VERSION2, protocol=version)
+    client.username_pw_set(target.broker.login, target.broker.password)
+    ready = threading.Event()
+    client.on_connect = lambda *_: ready.set()
+    client.connect(HOST, target.port)
+    client.loop_start()
+    try:
+        assert ready.wait(PATIENCE)
+        yield client
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+@contextmanager
+def subscribed(target: Target, version: MQTTProtocolVersion) -> Iterator[list[MQTTMessage]]:
+    """What comes to the topic, while this lasts."""
+    messages: list[MQTTMessage] = []
+    ready = threading.Event()
+    with connected(target, version) as client:
+        client.on_message = lambda _, __, message: messages.append(message)
+        client.on_subscribe = lambda *_: ready.set()
+        client.subscribe(target.name, 1)
+        assert ready.wait(PATIENCE)
+        yield messages

@@ -25,6 +25,16 @@ def test_the_rows_are_those_of_the_file(broker: str) -> None:
     assert recorded.rows_now() == {name: recorded.row(name) for name in recorded.messages}
 
 
+def table(text: str) -> list[tuple[str, str, str]]:
+    """The cells of the first table: for each the broker, the first cell of its line, and the cell."""
+    lines = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:1] == "|"
+    ]
+    return [
+        (broker, line[0], cell) for line in lines[2:] for broker, cell in zip(BROKERS, line[1:], strict=True)
+    ]
+
+
 class TestWhereAMessageHasWhat:
     """The section of docs/payloads.md."""
 
@@ -34,15 +44,10 @@ class TestWhereAMessageHasWhat:
         .partition("## Messages of other protocols\n")[2]
         .partition("\n##")[0]
     )
-    CELLS = tuple(
-        (broker, line.split("|")[1].strip(), cell)
-        for line in SECTION.splitlines()
-        if line.startswith("| ") and not line.startswith("| |")
-        for broker, cell in zip(BROKERS, line.split("|")[2:-1], strict=True)
-    )
+    HEADERS, BODIES = (table(part) for part in SECTION.split("What becomes of the body:"))
     NOT_HEADERS = frozenset({"transport.transformer=jms", "content_type"})
 
-    @pytest.mark.parametrize(("broker", "what", "cell"), CELLS)
+    @pytest.mark.parametrize(("broker", "what", "cell"), HEADERS)
     def test_each_header_of_the_table_comes_so(self, broker: str, what: str, cell: str) -> None:
         headers = [message["row"]["headers"] for message in Recorded(broker).messages.values()]
         for shown in set(re.findall("`([^`]+)`", cell)) - self.NOT_HEADERS:
@@ -58,6 +63,11 @@ class TestWhereAMessageHasWhat:
             "activemq": lambda row: False,
         }[broker]
         assert [row for row in rows if "stable_id" not in row] == [*filter(without, rows)]
+
+    @pytest.mark.parametrize(("broker", "value"), [*zip(BROKERS, (False, False, None), strict=True)])
+    def test_redelivered(self, broker: str, value: bool | None) -> None:
+        rows = [message["row"] for message in Recorded(broker).messages.values()]
+        assert {row.get("redelivered") for row in rows if "malformed" not in row} == {value}
 
     @pytest.mark.parametrize(
         ("broker", "message", "value"),
@@ -103,3 +113,40 @@ class TestWhereAMessageHasWhat:
         of_0_9_1 = {"bool", "decimal", "timestamp", "void", "bytes", "table", "array"}
         of_1_0 = {"true", "null", "float", "double", "byte", "ubyte", "short", "uint"}
         assert dropped == of_0_9_1 | of_1_0
+
+    # What a line of the table of bodies is about: the names of messages, and their bodies.
+    SENT = (
+        ("bytes", r".*, (data|bytes|QoS 1)", b"\0\xff"),
+        ("text by AMQP 1.0", r"AMQP 1.0.*, value: string|JMS over AMQP.*, text", "ü 1".encode()),
+        ("a binary value", r"AMQP 1.0.*, value: binary", b"\0\xff"),
+        ("text by another", r"JMS over (Core|OpenWire), text", "ü 1".encode()),
+        ("a map, list", r"AMQP 1.0.*, (value: (map|list)|sequence)", None),
+        ("MapMessage", r"JMS.*, (map|stream)", None),
+        ("ObjectMessage", r"JMS.*, object", b"\xac\xed\0\5t\0\4ACME"),
+    )
+
+    @pytest.mark.parametrize(("broker", "what", "cell"), BODIES)
+    def test_bodies(self, broker: str, what: str, cell: str) -> None:
+        ((pattern, body),) = (sent[1:] for sent in self.SENT if what.startswith(sent[0]))
+        recorded = Recorded(broker)
+        names = [name for name in recorded.messages if re.fullmatch(pattern, name)]
+        fates = set()
+        for name in names:
+            head, _, came = recorded.frame(name).removesuffix(b"\0").partition(b"\n\n")
+            if b"JMS_AMQP_NATIVE" not in head:
+                fates.add("as it is" if came == body else "encoded" if came[:2] == b"\0S" else "lost")
+        assert fates == ({cell.partition(",")[0]} if names else set())
+        assert names or cell == "-"
+
+    def test_several_data_sections(self) -> None:
+        came = {
+            broker: Recorded(broker).row(f"AMQP 1.0{how}, two data")["body"]
+            for broker, how in (("rabbitmq", ""), ("artemis", ""), ("activemq", " with transformer=jms"))
+        }
+        assert came == {"rabbitmq": "abcd", "artemis": "ab", "activemq": "ab"}
+
+    def test_rabbitmq_3_10(self) -> None:
+        recorded = Recorded("rabbitmq-3.10")
+        assert all(
+            "malformed" in recorded.row(name) for name in recorded.messages if name.startswith("AMQP 1.0")
+        )

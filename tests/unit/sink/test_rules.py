@@ -266,11 +266,12 @@ class TestValuesThatABrokerEndsTheConnectionFor:
         assert frame(broker, {"body": b"", "headers": [("reply-to", value)]}).get("reply-to") == value
 
     @pytest.mark.parametrize("value", ["name", "a name", ""])
-    def test_reply_to_as_rabbitmq_delivers_it(self, value: str) -> None:
-        """AMQP clients know the name alone."""
-        row = {"body": b"", "headers": [("reply-to", f"/reply-queue/{value}")]}
+    @pytest.mark.parametrize("prefix", ["/reply-queue/", "queue://"])
+    def test_reply_to_as_rabbitmq_and_artemis_deliver_it(self, prefix: str, value: str) -> None:
+        """AMQP clients of RabbitMQ know the name alone."""
+        row = {"body": b"", "headers": [("reply-to", prefix + value)]}
         assert frame("rabbitmq", row).get("reply-to") == value
-        assert frame("artemis", row).get("reply-to") == f"/reply-queue/{value}"
+        assert frame("artemis", row).get("reply-to") == prefix + value
 
     def test_a_name_that_is_no_destination_without_its_prefix(self) -> None:
         row = {"body": b"", "headers": [("reply-to", "/reply-queue/a/b"), ("own", "/reply-queue/a")]}
