@@ -66,7 +66,7 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         "timestamp",
         (TIMESTAMP,),
         True,
-        "the `timestamp` header, in the broker's unit; null if absent or malformed. On RabbitMQ only "
+        "the `timestamp` header, in the broker's unit; null if absent, 0 or malformed. On RabbitMQ only "
         "producers set it: for watermarks use `received_at`",
     ),
     Column("received_at", (TIMESTAMP,), False, "when the frame was read; never null"),

@@ -175,7 +175,9 @@ def nulls(count: int) -> pa.Array:
 
 
 def timestamps(values: pa.Array, unit: Literal["ms", "s"], kind: pa.DataType) -> pa.Array:
-    """Times from the digits of a ``timestamp`` header; null if it is absent, malformed or after 9999.
+    """Times from the digits of a ``timestamp`` header; null if it is absent, malformed, 0 or after 9999.
+
+    0 means that the producer has set none: Artemis and ActiveMQ say so.
 
     Args:
         values: the header's values, as text.
@@ -184,6 +186,8 @@ def timestamps(values: pa.Array, unit: Literal["ms", "s"], kind: pa.DataType) ->
     """
     scale = _MICROSECONDS[unit]
     counts = whole_numbers(values)
+    if pc.any(pc.equal(counts, 0)).as_py():
+        counts = _null_unless(pc.not_equal(counts, 0), counts)
     late = counts.null_count < len(counts) and pc.max(counts).as_py() > _LAST_MICROSECOND // scale
     if late:
         counts = _null_unless(pc.less_equal(counts, _LAST_MICROSECOND // scale), counts)

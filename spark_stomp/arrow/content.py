@@ -69,16 +69,14 @@ def open_bodies(
     An octet must follow the last body.
     ``column`` has the first value of a header for each message.
     """
-    encoded = _begin_with_section(array, starts, stops)
-    if encoded.size:
-        encoded = encoded[_may_be_sections(column, marks)[encoded]]
+    encoded = _sections(array, starts, stops, column, marks)
     found = Bodies(starts)
     if encoded.size:
         behind = _behind_constructor(array, starts[encoded], stops[encoded])
         found = Bodies(starts.copy())
         found.starts[encoded] += behind
         for row in encoded[behind == 0].tolist():
-            _decode(found, row, array[starts[row] : stops[row]].tobytes(), marked=marks.section is not None)
+            _decode(found, row, array[starts[row] : stops[row]].tobytes())
     opened = found.replaced.keys() | set(encoded[found.starts[encoded] > starts[encoded]].tolist())
     for row, what in [*_left_out(column, marks), *_maps_of_jms(array, starts, stops, marks)]:
         if row not in opened and row not in found.reasons:
@@ -89,15 +87,6 @@ def open_bodies(
         if row not in opened and row not in found.reasons:
             found.odd.setdefault(HOLLOW, []).append(row)
     return found
-
-
-def _may_be_sections(column: Callable[[str], pa.Array], marks: BodyMarks) -> Flags:
-    """The messages whose headers let their body be a section."""
-    if marks.section is not None:
-        name, value = marks.section
-        return _flags(pc.equal(column(name), value))
-    without = column(marks.section_unless or "").is_null()
-    return _flags(pc.and_(without, marks.section_unless is not None))
 
 
 def open_message(found: Bodies, row: int, frame: Frame, mark: str) -> Frame:
@@ -148,9 +137,14 @@ def counted(kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect:
     )
 
 
-def _begin_with_section(array: Bytes, starts: Ints, stops: Ints) -> Ints:
-    """The messages whose body begins with the descriptor of a body section."""
-    rows = np.flatnonzero(stops - starts >= 4)
+def _sections(
+    array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
+) -> Ints:
+    """The messages whose body is marked as a section, and begins with the descriptor of one."""
+    if marks.section is None:
+        return np.empty(0, np.int64)
+    name, value = marks.section
+    rows = np.flatnonzero(_flags(pc.equal(column(name), value)) & (stops - starts >= 4))
     at = starts[rows]
     section = array[at + 2]
     found: Ints = rows[(array[at] == 0) & (array[at + 1] == 0x53) & (section >= 0x75) & (section <= 0x77)]
@@ -170,13 +164,11 @@ def _behind_constructor(array: Bytes, at: Ints, stops: Ints) -> Ints:
     return behind
 
 
-def _decode(found: Bodies, row: int, body: bytes, *, marked: bool) -> None:
-    """Decode one body. If nothing but its octets says that it is encoded, it may be none."""
+def _decode(found: Bodies, row: int, body: bytes) -> None:
     try:
         found.replaced[row] = read_content(body).body
     except NotAmqp as error:
-        if marked:
-            _leave(found, row, error)
+        _leave(found, row, error)
 
 
 def _leave(found: Bodies, row: int, error: NotAmqp) -> None:
@@ -194,6 +186,11 @@ def _left_out(column: Callable[[str], pa.Array], marks: BodyMarks) -> Iterator[t
         if values.null_count < len(values):
             for row in np.flatnonzero(_flags(pc.is_in(values, pa.array(list(meanings))))).tolist():
                 yield row, f"{meanings[values[row].as_py()]} ({name}: {values[row]})"
+    if marks.scalars is not None:
+        came, said = column(marks.scalars), column(ENCODING)
+        if came.null_count < len(came):
+            for row in np.flatnonzero(_flags(pc.and_(came.is_valid(), said.is_null()))).tolist():
+                yield row, f"a value of AMQP that is neither text nor octets (no {ENCODING})"
 
 
 def _maps_of_jms(array: Bytes, starts: Ints, stops: Ints, marks: BodyMarks) -> Iterator[tuple[int, str]]:

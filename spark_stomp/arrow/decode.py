@@ -15,6 +15,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_stomp.arrow import columns
 from spark_stomp.arrow.columns import BodyText, HeaderLines, Ints, OnError, TextSource, body_text, gather
@@ -51,6 +52,7 @@ class RowRules:
         offset_header: the header with the offset in the stream.
         quoted_names: whether the broker has quoted bytes of the destination.
         marks: how encoded and missing bodies are recognised.
+        content_types: headers with the content type, of which the first that a message has counts.
     """
 
     id_header: str | None
@@ -62,6 +64,7 @@ class RowRules:
     offset_header: str | None = None
     quoted_names: bool = False
     marks: BodyMarks = NO_MARKS
+    content_types: tuple[str, ...] = ("content-type",)
 
 
 def decode_frames(
@@ -105,7 +108,8 @@ def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyText | 
     if isinstance(rows, MalformedRows):
         return BodyText(rows.texts(), {})
     column = rows.column
-    bodies = TextSource(rows.bodies(), column("content-type"), column("message-id"), column("destination"))
+    types = _content_types(rows, rules)
+    bodies = TextSource(rows.bodies(), types, column("message-id"), column("destination"))
     return body_text(bodies, rules.body_decode_errors)
 
 
@@ -154,10 +158,16 @@ def _column(
             return columns.header_map(rows.first_lines(), field.type)
         case "header_history":
             return columns.header_list(rows.all_lines(), field.type)
+        case "content_type":
+            return _content_types(rows, rules)
         case "destination" if rules.quoted_names:
             return columns.unquoted(rows.column("destination"))
-        case name:  # destination, message_id, content_type
+        case name:  # destination, message_id
             return rows.column(name.replace("_", "-"))
+
+
+def _content_types(rows: AnyRows, rules: RowRules) -> pa.Array:
+    return pc.coalesce(*map(rows.column, rules.content_types))
 
 
 # --- the paths

@@ -68,6 +68,7 @@ ACTIVEMQ = Dialect(
         unescapes_always=True,
     ),
     # A connector amqp:// without options keeps messages as they are encoded (seen with 6.3.1, November 2026).
+    content_types=("content-type", "JMS_AMQP_ContentType"),
     bodies=BodyMarks(
         message="JMS_AMQP_NATIVE",
         left_out=LEFT_OUT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from spark_stomp.brokers.bodies import ENCODING, LEFT_OUT, BodyMarks
+from spark_stomp.brokers.bodies import LEFT_OUT, BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics, Naming
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts, Hide
 from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, PRIORITY, Outgoing
@@ -76,9 +76,11 @@ ARTEMIS = Dialect(
         left_out=_LEFT_OUT,
         values=(PRIORITY, EXPIRES),
     ),
+    content_types=("content-type", "JMS_AMQP_ContentType", "mqtt.content.type"),
     bodies=BodyMarks(
-        section_unless=ENCODING,
         left_out=LEFT_OUT,
+        # In place of the octets of such a value the body may have others (seen with 2.56.0 in November 2026).
+        scalars="JMS_AMQP_HEADER",
         map_of_jms=_MAP,
         hollow=(b"",),
         remedy="Artemis has no setting for that: have the producer send text or octets",

@@ -23,10 +23,11 @@ class BodyMarks:
     Attributes:
         section: header and value of a body that is a section of AMQP 1.0 as it is encoded; None: no such
             header.
-        section_unless: a body may be such a section if the frame has not this header; None: it may not.
         message: the header that is ``true`` if the body is a whole message of AMQP 1.0 as it is encoded;
             None: no such header.
         left_out: for a header, the values which say that the content is not in the frame, and what it was.
+        scalars: the header of messages from AMQP whose body cannot be trusted unless there is
+            :data:`ENCODING` as well; None: no such header.
         map_of_jms: what the broker sends in place of a map of JMS, if that can be recognised.
         hollow: what it sends in place of content that it leaves out, and for other messages too.
         hollow_without_length: True if it then sends no ``content-length``.
@@ -34,9 +35,9 @@ class BodyMarks:
     """
 
     section: tuple[str, str] | None = None
-    section_unless: str | None = None
     message: str | None = None
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
+    scalars: str | None = None
     map_of_jms: re.Pattern[bytes] | None = None
     hollow: tuple[bytes, ...] = ()
     hollow_without_length: bool = False
@@ -44,7 +45,7 @@ class BodyMarks:
 
     def of_raw(self) -> BodyMarks:
         """The marks for a query that wants encoded bodies as they came."""
-        return replace(self, section=None, section_unless=None, message=None)
+        return replace(self, section=None, message=None)
 
 
 NO_MARKS: Final = BodyMarks()

@@ -120,6 +120,7 @@ class Dialect:
         orphans_subscriptions: True if the broker may withhold messages from everyone until it is restarted:
             those of a SUBSCRIBE that followed a refused one, and the oldest message of each subscription of a
             lost connection.
+        content_types: MESSAGE headers with the content type; of those that a message has the first counts.
         bodies: what the broker puts into a body if STOMP cannot say what the message does.
         errors: how the broker words its ERRORs.
         head_of_queue: how to see and remove the first message of a queue without STOMP.
@@ -156,6 +157,7 @@ class Dialect:
     marks_redelivered: bool = True
     unsubscribe_returns: bool = False
     orphans_subscriptions: bool = False
+    content_types: tuple[str, ...] = ("content-type",)
     bodies: BodyMarks = NO_MARKS
     errors: ErrorTexts = ErrorTexts()
     head_of_queue: str = (

@@ -96,6 +96,7 @@ class RowSettings:
             stream=stream_name(receiver.rpartition("#")[0]) if self.streams else None,
             offset_header=dialect.offset_header,
             quoted_names=dialect.quoted_names,
+            content_types=dialect.content_types,
             marks=dialect.bodies if self.decodes_amqp else dialect.bodies.of_raw(),
         )
 

@@ -134,7 +134,7 @@ def expected_row(frame: Frame) -> dict[str, Any]:
     """The columns of one message by the rules as they are written, without a thought for speed."""
     flag = (frame.get("redelivered") or "").lower()
     time = frame.get("timestamp") or ""
-    sound = time.isascii() and time.isdigit() and len(time) <= 18 and int(time) < 253402300800000
+    sound = time.isascii() and time.isdigit() and len(time) <= 18 and 0 < int(time) < 253402300800000
     return {
         "destination": frame.get("destination"),
         "message_id": frame.get("message-id"),

@@ -125,16 +125,13 @@ def test_octets_alone_say_nothing_where_the_broker_marks_such_bodies(broker: str
 
 @pytest.mark.rule("7.11")
 class TestArtemis:
-    def test_encoded_values_have_no_mark(self) -> None:
-        frames = [
-            frame(b"\0Sw\x82\x3f\xf8" + bytes(6)),
-            frame(b"\0Sw\x42"),
-            frame(b"\0Sw\x01"),
-            frame(b"\0Sx"),
-        ]
-        found, odd = rows("artemis", *frames)
-        assert [row["body"] for row in found] == [b"1.5", b"false", b"\0Sw\x01", b"\0Sx"]
-        assert not odd and {row["malformed"] for row in found} == {None}
+    def test_a_value_whose_octets_may_be_others(self) -> None:
+        value, text = b"\0Sw\x42", frame(b"text", "JMS_AMQP_HEADER:true", "JMS_AMQP_ORIGINAL_ENCODING:5")
+        found, odd = rows("artemis", frame(value, "JMS_AMQP_HEADER:true"), text, frame(value))
+        assert [row["body"] for row in found] == [value, b"text", value]
+        assert "neither text nor octets" in found[0]["malformed"]
+        assert found[1]["malformed"] is None and found[2]["malformed"] is None
+        assert odd == {Oddity("bodies_lost", "/queue/a", "artemis"): 1}
 
     def test_content_that_it_leaves_out(self) -> None:
         lost = frame(b"\0", "JMS_AMQP_ORIGINAL_ENCODING:7")
@@ -167,9 +164,7 @@ class TestArtemis:
         (row,), _ = rows("artemis", frame(body.encode()))
         assert row["body"] == body.encode() and (row["malformed"] is not None) == is_map
 
-    def test_octets_of_the_producer_stay_if_the_broker_says_that_they_are_some(self) -> None:
-        body = b"\0Sw\x42"
-        assert bodies("artemis", frame(body, "JMS_AMQP_ORIGINAL_ENCODING:2")) == [body]
+    def test_an_empty_text_is_none_of_them(self) -> None:
         _, odd = rows("artemis", frame(b"", "JMS_AMQP_ORIGINAL_ENCODING:5"))
         assert not odd
 
@@ -217,6 +212,23 @@ class TestActiveMQ:
         assert odd == {Oddity("bodies_hollow", "/queue/a", "activemq"): 2}
 
 
+@pytest.mark.parametrize(
+    ("broker", "lines", "found"),
+    [
+        ("rabbitmq", ["content-type:a"], "a"),
+        ("artemis", ["JMS_AMQP_ContentType:a"], "a"),
+        ("artemis", ["mqtt.content.type:a"], "a"),
+        ("artemis", ["JMS_AMQP_ContentType:b", "content-type:a"], "a"),
+        ("activemq", ["JMS_AMQP_ContentType:text/plain; charset=latin-1"], "text/plain; charset=latin-1"),
+        ("rabbitmq", ["JMS_AMQP_ContentType:a"], None),
+    ],
+)
+def test_the_content_type_is_the_producers(broker: str, lines: list[str], found: str | None) -> None:
+    ((row, plain), _) = rows(broker, frame(b"\xe4", *lines), frame(b"x"), text="latin" in str(found))
+    assert (row["content_type"], plain["content_type"]) == (found, None)
+    assert row["body"] in (b"\xe4", "ä")
+
+
 @pytest.mark.rule("7.10")
 class TestHeadersThatAreNoText:
     def test_the_row_has_the_octets_and_the_rest_as_ever(self) -> None:
@@ -252,7 +264,6 @@ class TestOneFrame:
             ("rabbitmq", b"\0Sw\xa1\3abc", [AMQP], b"abc", "string"),
             ("rabbitmq", b"\0Sw\x41", [AMQP], b"true", "boolean"),
             ("rabbitmq", b"\0Sw\x41", [], b"\0Sw\x41", None),
-            ("artemis", b"\0Sw\x41", [], b"true", "boolean"),
             ("activemq", NATIVE, ["JMS_AMQP_NATIVE:true"], b"hello", "string"),
             ("activemq", b"", [], b"", None),
         ],
