@@ -306,6 +306,8 @@ class _Reader:
 
     def _compound(self, code: int, width: int, depth: int) -> Value:
         end = self._number(width) + self.at
+        if end > len(self.data):
+            self._cut_off()
         count = self._number(width)
         items = (self._array if code == _ARRAY else self._list)(count, end, depth)
         if self.at != end:
@@ -329,12 +331,12 @@ class _Reader:
                 raise NotAmqp("an array has too many descriptors")
             descriptors.append(self.value(depth))
             code = self._take(1)[0]
-        if count > end - self.at:
-            if _FIXED.get(code, (1,))[0]:
-                self._wrong_size()
+        if code in _FIXED and not _FIXED[code][0]:
             self._empty_left -= count
             if self._empty_left < 0:
                 raise NotAmqp(f"arrays have more than {_MOST_EMPTY:,} items without octets")
+        elif count > end - self.at:
+            self._wrong_size()
         items = [self._of(code, depth) for _ in range(count)]
         for descriptor in reversed(descriptors):
             items = [_Described(descriptor, item) for item in items]
@@ -346,8 +348,11 @@ class _Reader:
     def _take(self, count: int) -> bytes:
         begin, self.at = self.at, self.at + count
         if self.at > len(self.data):
-            raise NotAmqp("it is cut off, or has a size that is too large")
+            self._cut_off()
         return self.data[begin : self.at]
+
+    def _cut_off(self) -> NoReturn:
+        raise NotAmqp("it is cut off, or has a size that is too large")
 
     def _wrong_size(self) -> NoReturn:
         raise NotAmqp("a list, map or array has another size than it says")

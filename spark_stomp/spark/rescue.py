@@ -152,7 +152,9 @@ def _same(text: Column, kind: t.DataType) -> Column:
     if "date" in kind.simpleString() or "timestamp" in kind.simpleString():
         alike &= ~text.rlike(_SPACED_TIME)
     same = equal(written, text) | alike
-    return same & (f.size(f.col(_PARSED)) > 0) if isinstance(kind, t.ArrayType) else same
+    if not isinstance(kind, t.ArrayType):
+        return same
+    return same & (f.size(f.col(_PARSED)) > 0) & ~f.exists(f.col(_PARSED), f.isnull)
 
 
 def _let(value: Column, then: Callable[[Column], Column]) -> Column:
@@ -201,13 +203,14 @@ class _Walker:
         self._text = text
 
     def top(self, document: Column, kind: t.DataType, others: str | None) -> Column:
-        """What the document gives. A list with a problem has no elements, and an empty one is a problem."""
+        """What the document gives. A list with a problem, such as being empty, has no elements."""
         if isinstance(kind, t.StructType):
             return self._struct(document, kind, "", others)
 
         def checked(walked: Column) -> Column:
             none = f.when(f.size(walked["value"]) == 0, "the list is empty")
-            problem = f.coalesce(walked["problem"], none)
+            null = f.when(f.exists(walked["value"], f.isnull), "the list has a null")
+            problem = f.coalesce(walked["problem"], none, null)
             return _outcome(f.when(problem.isNull(), walked["value"]), problem)
 
         return _let(self._walk(document, kind, ""), checked)

@@ -256,6 +256,9 @@ def test_the_elements_of_a_list_are_rows(spark: SparkSession) -> None:
         '{"header":{"t":"d"}}',
         "[]",
         "[7]",
+        "[null]",
+        '[{"header":{"t":"e"},"body":{"n":4}},null]',
+        '[{"header":{"t":"e"},"body":{"n":4}}, null ]',
     ]
     rows = rescue_json(messages(spark, bodies), schema).orderBy("message_id", "body.n").collect()
     assert [(row.message_id, row.body and row.body.n, row._rescued) for row in rows] == [

@@ -163,6 +163,7 @@ for _ in range(60):
                 b"\xe0\2\xff\x54",
                 b"\xf0\0\0\0\5\xff\xff\xff\xff\x41",
                 b"\xf0\0\0\0\5\xff\xff\xff\xff\x45",
+                *(bytes([code]) + b"\xff" * 8 + b"\x41" for code in (0xD0, 0xD1, 0xF0)),
                 compound(0xE0, more=b"\0\x40" * 70 + b"\x40"),
                 b"\0" * 70,
                 b"\0" * 100,
