@@ -25,7 +25,7 @@ The path of a message, and the components (folders and modules), from the lowest
 ``source``         a streaming query while it runs: offsets, planning, backlog, commits; batch reads
 ``sink``           record batches to SEND frames, the connection for them, the commit
 ``spark``          what Spark calls, and all code that knows Spark; only it imports pyspark
-``commands``       the command ``spark-stomp``: probe, send, peek, tail, unsubscribe, status, devbroker
+``commands``       the command ``spark-stomp``: probe, send, peek, tail, unsubscribe, why, status, devbroker
 ``_autoload``      the package ``pyspark_stomp``, through which Spark finds the source
 ``__main__``       ``python -m spark_stomp``, the same as the command
 ==================  ====================================================================================

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from spark_stomp.quoting import shown
-from spark_stomp.status.figure import VERSION, Part, Status
+from spark_stomp.status.figure import VERSION, Part, Status, Word
 from spark_stomp.status.files import StatusFile, parsed, status_at
 from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
@@ -75,8 +75,10 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
         # Checkpoints of several queries may have the same last part. The file tells them apart.
         labels = {"query": status["query"], "file": status.get("file", "")}
         for part, figures, own in _parts(status):
-            named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in (labels | own).items())
             for figure, number in part.numbers(figures):
+                word = {"on": figures[figure.key]} if isinstance(figure, Word) else {}
+                every_label = (labels | own | word).items()
+                named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in every_label)
                 name = part.metric_of(figure)
                 meaning = figure.meaning.replace("\\", "\\\\")
                 series = metrics[f"# HELP {name} {meaning}\n# TYPE {name} {figure.kind}\n"]

@@ -51,6 +51,13 @@ class TestPrometheus:
             with pytest.raises(ValueError, match='two statuses have the same labels: query="q"'):
                 prometheus(*twice)
 
+    def test_what_a_query_waits_for_is_a_label(self) -> None:
+        shown = parsed(prometheus(FORGED | {"waiting_on": 'spark"'}))
+        assert ("spark_stomp_waiting", {"query": "q", "file": "", "source": "1", "on": 'spark"'}, 1) in shown
+        assert "spark_stomp_waiting" not in prometheus(FORGED | {"waiting_on": None})
+        with pytest.raises(ValueError, match="its waiting_on is 5"):
+            prometheus(FORGED | {"waiting_on": 5})
+
     def test_a_run_more_changes_no_series(self, tmp_path: Path) -> None:
         path, series = tmp_path / "status.json", []
         for run in ("one", "two"):
