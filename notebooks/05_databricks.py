@@ -177,14 +177,15 @@ display(figure)
 
 status_files = f"{checkpoint}/spark_stomp/status*.json"
 status_schema = """
-    query STRING, running BOOLEAN, unfinished BOOLEAN, failure STRING, written_at TIMESTAMP,
+    query STRING, running BOOLEAN, unfinished BOOLEAN, failed BOOLEAN, failure STRING,
+    waiting_on STRING, waiting_for STRING, last_commit_at TIMESTAMP, written_at TIMESTAMP,
     totals STRUCT<rows: BIGINT, rows_waiting: BIGINT, unacked: BIGINT, oldest_unacked_seconds: DOUBLE,
         redelivered: BIGINT, more_waiting: BOOLEAN>,
     receivers MAP<STRING, STRUCT<connected: BOOLEAN, last_error: STRING>>,
     journal STRUCT<committed: BIGINT, `end`: BIGINT, bytes: BIGINT>
 """
 figures = """
-    query, running, unfinished,
+    query, running, unfinished, failed, waiting_on, waiting_for, last_commit_at,
     timestampdiff(SECOND, written_at, current_timestamp()) AS seconds_old,
     totals.rows, totals.rows_waiting, totals.more_waiting,
     totals.unacked, totals.oldest_unacked_seconds, totals.redelivered,
@@ -200,7 +201,7 @@ display(spark.table("stomp_status"))
 
 # MAGIC %md
 # MAGIC This view ends with the session. For a dashboard, paste what the next cell prints as the SQL of a dataset.
-# MAGIC `read_files` exists on Databricks only. Set an alert on `unfinished`, or on `seconds_old > 180` while `running`.
+# MAGIC `read_files` exists on Databricks only. Set an alert on `failed`, on `unfinished`, or on `seconds_old > 180` while `running`.
 
 # COMMAND ----------
 

@@ -40,17 +40,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spark_stomp.spark.datasource import StompDataSource, register
     from spark_stomp.spark.dead_letters import dead_letters
+    from spark_stomp.spark.error_texts import reason
     from spark_stomp.spark.rescue import rescue_json
 
     __version__: str
 
-__all__ = ["StompDataSource", "__version__", "dead_letters", "register", "rescue_json"]
+__all__ = ["StompDataSource", "__version__", "dead_letters", "reason", "register", "rescue_json"]
 
 
 # Where Spark is needed. On demand: the protocol, the dev broker and the command line work without pyspark.
 _OF_SPARK = {
     "StompDataSource": "datasource",
     "dead_letters": "dead_letters",
+    "reason": "error_texts",
     "register": "datasource",
     "rescue_json": "rescue",
 }

@@ -40,6 +40,7 @@ from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.quoting import counted, duration, line, shown
 from spark_stomp.status import prometheus
 from spark_stomp.status.figure import Figure, Status, Word
+from spark_stomp.status.reading import is_rate
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart
@@ -150,7 +151,7 @@ def table(status: Status, silence: float, width: int, most: int | None = None) -
     found = diagnose(status, silence)
     lives = bool(status.get("running")) and found.kind is not Kind.GONE
     yield _head(status, found)
-    yield labelled(_parts(status), "bold")
+    yield labelled(_parts(status, over=not lives), "bold")
     receivers = sorted((status.get("receivers") or {}).items(), key=lambda one: bool(one[1].get("connected")))
     if receivers:
         yield _receivers(receivers[:most], width, lives=lives)
@@ -170,8 +171,11 @@ def _head(status: Status, found: Diagnosis) -> RenderableType:
     return head.append_text(said(f"   {shown(run)}", "not bold dim"))
 
 
-def _parts(status: Status) -> Iterator[tuple[str, RenderableType]]:
-    """The figures of the query, its journal and its sink, by the name of the part."""
+def _parts(status: Status, *, over: bool) -> Iterator[tuple[str, RenderableType]]:
+    """The figures of the query, its journal and its sink, by the name of the part.
+
+    Rates and waits are left out if the query is ``over``.
+    """
     declared = {
         "query": (QueryPart.figures(), status),
         "totals": ([*TotalsPart.figures(), *SUMMED], status.get("totals")),
@@ -182,7 +186,7 @@ def _parts(status: Status) -> Iterator[tuple[str, RenderableType]]:
         facts = [
             said(f"{one.label} {_value(one, part)}", "yellow" if one.trouble else "")
             for one in figures
-            if part and one.label and part.get(one.key)
+            if part and one.label and part.get(one.key) and not (over and is_rate(one))
         ]
         if facts:
             yield name, Columns(facts, padding=(0, 3))

@@ -49,7 +49,7 @@ from spark_stomp.commands.connecting import add_option_arguments, given_options,
 from spark_stomp.commands.diagnosis import Diagnosis, Kind, diagnose
 from spark_stomp.commands.screen import Screen, said
 from spark_stomp.commands.statuses import StatusSource, Unread
-from spark_stomp.errors import OptionError, StompError, UnsupportedError
+from spark_stomp.errors import ConnectTimeout, OptionError, StompError, UnsupportedError
 from spark_stomp.options import ConnectionOptions, parse_sink_options
 from spark_stomp.options.fields import options_of
 from spark_stomp.quoting import counted, line, shown
@@ -131,9 +131,11 @@ class _Answer:
 
 def _ask(status: Status, arguments: argparse.Namespace) -> _Answer:
     """Ask the broker. If the query waits for its sink, and that has a broker, ask that one."""
-    of_sink = (status.get("sink") or {}).get("options")
+    of_sink, of_source = (status.get("sink") or {}).get("options"), status.get("options") or {}
     by_sink = status.get("waiting_on", "spark") == "spark" and bool(of_sink)
     told = of_sink if by_sink else status.get("options")
+    if by_sink and told and of_source.get("url") == told.get("url") and "managementUrl" in of_source:
+        told = {"managementUrl": of_source["managementUrl"], **told}
     if not isinstance(told, Mapping):
         return _Answer("not asked: the status has no options of the query, an older release wrote it", {})
     texts, missing = _texts(told, arguments)
@@ -149,7 +151,11 @@ def _ask(status: Status, arguments: argparse.Namespace) -> _Answer:
     except OptionError as error:
         return _Answer(f"not asked: {error}", texts)
     except StompError as error:
-        return _Answer(str(error), texts, error=error)
+        text = str(error)
+        if isinstance(error, ConnectTimeout) and any(one.get("heard_at") for one in _receivers(status)):
+            begin = text.partition(";")[0]
+            text = f"{begin}. It answered the query before: it hangs, or the network drops packets"
+        return _Answer(text, texts, error=error)
 
 
 def _texts(told: Mapping[str, Any], arguments: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
@@ -177,8 +183,11 @@ def _is_file(path: str | None) -> bool:
 
 def _queues(status: Status) -> list[str]:
     """What the query reads."""
-    receivers = (status.get("receivers") or {}).values()
-    return [*dict.fromkeys(str(name) for one in receivers for name in one.get("destinations", ()))]
+    return [*dict.fromkeys(str(name) for one in _receivers(status) for name in one.get("destinations", ()))]
+
+
+def _receivers(status: Status) -> list[Status]:
+    return [*(status.get("receivers") or {}).values()]
 
 
 def _asked(
@@ -214,11 +223,13 @@ def _with_answer(found: Diagnosis, status: Status, answer: _Answer) -> Diagnosis
     """The diagnosis, with what the broker said."""
     runs = status.get("running") and found.kind not in (Kind.FAILED, Kind.GONE, Kind.UNFINISHED)
     if runs and answer.alarm is not None:
-        return replace(found, kind=Kind.BLOCKED)
+        return replace(
+            found, kind=Kind.BLOCKED, text=f"{found.text}. The broker blocks who sends: {answer.alarm}"
+        )
     if runs and answer.error is not None and not is_login_error(answer.error):
         return replace(found, kind=Kind.CONNECTION)
     if answer.standing is not None and EMPTY_OR_TAKEN in found.text:
-        told, own = answer.standing, len(status.get("receivers") or {})
+        told, own = answer.standing, len(_receivers(status))
         others = counted(max(0, (told.consumers or 0) - own), "other consumer")
         text = found.text.replace(EMPTY_OR_TAKEN, f" ({told.ready or 0:,} wait there, {others})")
         return replace(found, text=text)
@@ -264,6 +275,6 @@ def _probe(answer: _Answer) -> str:
         if key in texts:
             words += [argument, texts.pop(key)]
     for key, option in _CONNECTING.items():
-        if key.lower() in texts and not option.secret:
+        if key.lower() in texts and not option.secret and key != "managementUrl":
             words += ["-o", f"{key}={texts[key.lower()]}"]
     return shlex.join(words)

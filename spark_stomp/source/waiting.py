@@ -145,8 +145,8 @@ def _broker(known: Known) -> Waiting:
     if missing := [name for one in known.statuses for name in one.missing]:
         return Waiting(
             "queue",
-            f"the broker: a first message in {listed(missing)}, which was not there before this query. Is "
-            "the name right?",
+            f"the broker: a first message in {listed(missing)}, which was not there before this "
+            "query: check the name",
         )
     return Waiting("broker", f"the broker: nothing un-acked and nothing new{EMPTY_OR_TAKEN}")
 

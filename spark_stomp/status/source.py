@@ -189,7 +189,7 @@ class QueryPart(Part):
         """What has to happen before the query gets on, in one sentence."""
         return None if self.observed.waiting is None else self.observed.waiting.text
 
-    @Word(metric="waiting", label="waits for")
+    @Word(metric="waiting", label="waits for", passing=True)
     def waiting_on(self) -> str | None:
         """The same in one word, which is the metric's label `on`."""
         return None if self.observed.waiting is None else self.observed.waiting.on

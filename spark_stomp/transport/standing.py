@@ -28,7 +28,7 @@ from urllib.parse import quote
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.rabbitmq import stream_name
-from spark_stomp.errors import ReceiptTimeout, UnsupportedError
+from spark_stomp.errors import BrokerError, ReceiptTimeout, UnsupportedError
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import ErrorReceived, Frame
 from spark_stomp.protocol.frames import HeaderPairs
@@ -106,7 +106,7 @@ def _of_activemq(options: ConnectionOptions, queue: str) -> Standing:
     }
     try:
         found = _answers(options, (("destination", "/temp-queue/standing"),), asked)
-    except ReceiptTimeout:
+    except (ReceiptTimeout, BrokerError):
         raise UnsupportedError("ActiveMQ tells it only with its plugin <statisticsBrokerPlugin/>") from None
     told, broker = (dict(_ENTRY.findall(found.get(name, b"").decode())) for name in asked)
     limits = {"memory": "memoryPercentUsage", "store": "storePercentUsage", "temp": "tempPercentUsage"}
@@ -132,8 +132,10 @@ def _of_artemis(options: ConnectionOptions, queue: str) -> Standing:
     replies = (("destination", _REPLIES), ("subscription-type", "MULTICAST"))
     try:
         found = _answers(options, replies, asked)
-    except ReceiptTimeout:
-        raise UnsupportedError(f"Artemis does not answer at {_MANAGEMENT}") from None
+    except (ReceiptTimeout, BrokerError):
+        raise UnsupportedError(
+            f"Artemis tells it only to a login with the right manage on {_MANAGEMENT}"
+        ) from None
     listed = json.loads(json.loads(found["queues"])[0])["data"]
     (percent,) = json.loads(found["limit"])
     full = isinstance(percent, int) and percent >= _FULL
@@ -156,7 +158,7 @@ def _answers(
 ) -> dict[str, bytes]:
     """The answers to questions, by their names. The broker answers in order, and always the last one.
 
-    Raises ReceiptTimeout if that answer does not come, and UnsupportedError if the broker refuses.
+    Raises ReceiptTimeout if that answer does not come, and BrokerError if the broker refuses.
     """
     token, found = secrets.token_hex(8), dict[str, bytes]()
     with open_connection(options, let_in=True) as connection:
@@ -171,7 +173,7 @@ def _answers(
                 raise ReceiptTimeout(f"{connection.peer} did not answer within {_TIMEOUT:g}s")
             for event in connection.poll(left):
                 if isinstance(event, ErrorReceived):
-                    raise UnsupportedError(f"it refuses to tell: {connection.error_of(event).message}")
+                    raise connection.error_of(event)
                 if isinstance(event, Frame) and (of := event.get("correlation-id", "")).startswith(token):
                     found[of.removeprefix(token)] = event.body
     return found
@@ -240,13 +242,14 @@ def takes_messages(options: ConnectionOptions, peer: str) -> bool:
     """Whether RabbitMQ at ``peer`` takes messages, and has no alarm for memory or disk.
 
     A message goes to a topic to which nobody has bound a queue, so nothing of it is left. RabbitMQ confirms
-    the first message of a connection even then, and reads nothing that follows, so DISCONNECT is not
-    confirmed (seen with 4.3.6 in November 2026).
+    the first message of a connection even then, and reads nothing that follows its receipt, so DISCONNECT is
+    not confirmed (seen with 4.3.6 in November 2026).
     """
     with open_connection(at_peer(options, peer), let_in=True) as connection:
-        topic = f"/topic/spark_stomp.{secrets.token_hex(8)}"
-        connection.session.request("SEND", (("destination", topic),))
+        receipt, topic = connection.session.new_receipt(), f"/topic/spark_stomp.{secrets.token_hex(8)}"
+        connection.session.request("SEND", (("destination", topic),), receipt=receipt)
         try:
+            connection.await_receipts({receipt: f"SEND to {topic}"}, _TIMEOUT)
             connection.disconnect(_TIMEOUT)
         except ReceiptTimeout:
             return False

@@ -263,6 +263,7 @@ def test_a_process_that_is_gone_is_not_waited_for() -> None:
     gone = status(pid=process.pid)
     assert diagnosed(gone).headline == "gone: its process has ended without a word"
     assert "was up" in shown(gone)
+    assert not re.search("/s |waits for", shown(gone))
     assert diagnosed(gone | {"host": "other"}).headline == "running"
     assert diagnosed(gone | {"running": False}).headline == "ended"
 

@@ -52,8 +52,7 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
         (
             replace(IDLE, statuses=[RECEIVER, replace(RECEIVER, missing=("/queue/b",))]),
             "queue",
-            "the broker: a first message in /queue/b, which was not there before this query. Is the name "
-            "right?",
+            "the broker: a first message in /queue/b, which was not there before this query: check the name",
         ),
         (
             replace(IDLE, statuses=[replace(RECEIVER, unacked=50)]),
