@@ -185,7 +185,8 @@ status_schema = """
     journal STRUCT<committed: BIGINT, `end`: BIGINT, bytes: BIGINT>
 """
 figures = """
-    query, running, unfinished, failed, waiting_on, waiting_for, last_commit_at,
+    query, running, unfinished, failed,
+    coalesce(waiting_on, '') AS waiting_on, coalesce(waiting_for, '') AS waiting_for, last_commit_at,
     timestampdiff(SECOND, written_at, current_timestamp()) AS seconds_old,
     totals.rows, totals.rows_waiting, totals.more_waiting,
     totals.unacked, totals.oldest_unacked_seconds, totals.redelivered,
