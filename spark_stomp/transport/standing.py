@@ -124,9 +124,11 @@ def _of_artemis(options: ConnectionOptions, queue: str) -> Standing:
     address, _, name = queue.partition("::")
     which = {"field": "name", "operation": "EQUALS", "value": name or address}
     queues = (("_AMQ_ResourceName", "broker"), ("_AMQ_OperationName", "listQueues"))
+    settings = (("_AMQ_ResourceName", "broker"), ("_AMQ_OperationName", "getAddressSettingsAsJSON"))
     limit = (("_AMQ_ResourceName", f"address.{address}"), ("_AMQ_Attribute", "addressLimitPercent"))
     asked = {
         "queues": _Question(_MANAGEMENT, queues, json.dumps([json.dumps(which), 1, 1]).encode()),
+        "settings": _Question(_MANAGEMENT, settings, json.dumps([address]).encode()),
         "limit": _Question(_MANAGEMENT, limit, b"[]"),
     }
     replies = (("destination", _REPLIES), ("subscription-type", "MULTICAST"))
@@ -138,8 +140,10 @@ def _of_artemis(options: ConnectionOptions, queue: str) -> Standing:
         ) from None
     listed = json.loads(json.loads(found["queues"])[0])["data"]
     (percent,) = json.loads(found["limit"])
-    full = isinstance(percent, int) and percent >= _FULL
-    alarm = "the address is full (max-size-bytes, address-full-policy)" if full else None
+    policy = str(json.loads(json.loads(found["settings"])[0]).get("addressFullMessagePolicy"))
+    # With PAGE, messages that find no room in memory go to disk.
+    full = isinstance(percent, int) and percent >= _FULL and policy != "PAGE"
+    alarm = f"the address is full (address-full-policy {shown(policy)})" if full else None
     if not listed:
         return Standing(is_there=False, alarm=alarm)
     unacked = int(listed[0]["deliveringCount"])

@@ -122,7 +122,7 @@ def test_why_nobody_can_send(told: Broker) -> None:
         return
     folder, words = {
         "activemq": ("bounded", "the queue has reached its memoryLimit (producer flow control)"),
-        "artemis": ("full.drop", "the address is full (max-size-bytes, address-full-policy)"),
+        "artemis": ("full.drop", "the address is full (address-full-policy DROP)"),
     }[told.name]
     queue = queue.replace("/queue/", f"/queue/{folder}.")
     publish(told.options(), queue, [b"x" * 1_000])

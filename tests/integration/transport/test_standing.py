@@ -129,7 +129,8 @@ def ask_over_stomp(dialect: str, server: bytes, answers: dict[bytes, bytes]) -> 
     def answer(number: int, frame: bytes) -> bytes:
         if not frame.startswith(b"SEND"):
             return b""
-        body = answers.get(header_of(frame, b"_AMQ_ResourceName") or header_of(frame, b"destination"))
+        names = (b"_AMQ_OperationName", b"_AMQ_ResourceName", b"destination")
+        body = answers.get(next(filter(None, (header_of(frame, name) for name in names))))
         if body is None:
             return b""
         return message(1, body, b"standing", [b"correlation-id:" + header_of(frame, b"correlation-id")])
@@ -179,15 +180,22 @@ class TestActiveMQ:
 
 
 class TestArtemis:
-    def ask(self, queues: object, limit: object = 0) -> Standing:
-        listed = json.dumps([json.dumps({"data": queues})]).encode()
-        answers = {b"broker": listed, b"address.a": json.dumps([limit]).encode()}
+    def ask(self, queues: object, limit: object = 0, policy: str = "PAGE") -> Standing:
+        answers = {
+            b"listQueues": json.dumps([json.dumps({"data": queues})]).encode(),
+            b"getAddressSettingsAsJSON": json.dumps(
+                [json.dumps({"addressFullMessagePolicy": policy})]
+            ).encode(),
+            b"address.a": json.dumps([limit]).encode(),
+        }
         return ask_over_stomp("artemis", b"ActiveMQ-Artemis/2.56.0", answers)
 
     def test_figures(self) -> None:
         queue = {"messageCount": "10", "deliveringCount": "4", "consumerCount": "2"}
         assert self.ask([queue]) == Standing(True, 6, 4, 2)
-        assert self.ask([queue], 100).alarm == "the address is full (max-size-bytes, address-full-policy)"
+        assert self.ask([queue], 100).alarm is None
+        assert self.ask([queue], 100, "FAIL").alarm == "the address is full (address-full-policy FAIL)"
+        assert self.ask([queue], 99, "FAIL").alarm is None
 
     def test_a_queue_that_is_not_there(self) -> None:
         assert self.ask([], "no such address") == Standing(is_there=False)
