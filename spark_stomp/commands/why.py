@@ -223,9 +223,7 @@ def _with_answer(found: Diagnosis, status: Status, answer: _Answer) -> Diagnosis
     """The diagnosis, with what the broker said."""
     runs = status.get("running") and found.kind not in (Kind.FAILED, Kind.GONE, Kind.UNFINISHED)
     if runs and answer.alarm is not None:
-        return replace(
-            found, kind=Kind.BLOCKED, text=f"{found.text}. The broker blocks who sends: {answer.alarm}"
-        )
+        return replace(found, kind=Kind.BLOCKED, text=f"{found.text}. The broker: {answer.alarm}")
     if runs and answer.error is not None and not is_login_error(answer.error):
         return replace(found, kind=Kind.CONNECTION)
     if answer.standing is not None and EMPTY_OR_TAKEN in found.text:

@@ -141,8 +141,9 @@ def _of_artemis(options: ConnectionOptions, queue: str) -> Standing:
     listed = json.loads(json.loads(found["queues"])[0])["data"]
     (percent,) = json.loads(found["limit"])
     policy = str(json.loads(json.loads(found["settings"])[0]).get("addressFullMessagePolicy"))
-    # With PAGE, messages that find no room in memory go to disk.
-    full = isinstance(percent, int) and percent >= _FULL and policy != "PAGE"
+    # With PAGE, messages that find no room in memory go to disk. With BLOCK a producer by STOMP does not wait
+    # (seen with 2.56.0 in November 2026).
+    full = isinstance(percent, int) and percent >= _FULL and policy in ("DROP", "FAIL")
     alarm = f"the address is full (address-full-policy {shown(policy)})" if full else None
     if not listed:
         return Standing(is_there=False, alarm=alarm)

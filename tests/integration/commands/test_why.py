@@ -197,9 +197,7 @@ class TestWhatTheBrokerTells:
         figures = Standing(True, 0, 0, 0, "RabbitMQ has an alarm for memory")
         done = self.told(command, path, monkeypatch, figures, waiting_on="spark", waiting_for="Spark")
         assert done.code == Kind.BLOCKED.value
-        assert lines(done)["why"].endswith(
-            " for Spark. The broker blocks who sends: RabbitMQ has an alarm for memory"
-        )
+        assert lines(done)["why"].endswith(" for Spark. The broker: RabbitMQ has an alarm for memory")
         assert lines(done)["broker"].endswith("; RabbitMQ has an alarm for memory")
         assert lines(done)["next"].startswith("rabbitmq-diagnostics alarms")
 

@@ -193,7 +193,7 @@ class TestArtemis:
     def test_figures(self) -> None:
         queue = {"messageCount": "10", "deliveringCount": "4", "consumerCount": "2"}
         assert self.ask([queue]) == Standing(True, 6, 4, 2)
-        assert self.ask([queue], 100).alarm is None
+        assert self.ask([queue], 100).alarm is self.ask([queue], 100, "BLOCK").alarm is None
         assert self.ask([queue], 100, "FAIL").alarm == "the address is full (address-full-policy FAIL)"
         assert self.ask([queue], 99, "FAIL").alarm is None
 
