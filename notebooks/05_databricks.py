@@ -125,8 +125,8 @@ orders = (
 # MAGIC journal, with the same rows; the table leaves it out if it has it. If `stable_id` is null, as on RabbitMQ without
 # MAGIC the option `idHeader`, a message may come twice after a failure.
 # MAGIC
-# MAGIC **If the query fails**, this cell shows the error, and the run of the job fails. In what Spark shows, look for the
-# MAGIC line with a code like these: it says what is wrong and what to do.
+# MAGIC **If the query fails**, this cell prints what is wrong and what to do, and the run of the job fails. It begins with a
+# MAGIC code like these.
 # MAGIC
 # MAGIC - `[STOMP_CONNECT_FAILED]`: nobody answers at `url`. Look at the network between driver and broker.
 # MAGIC - `[STOMP_LOGIN_REFUSED]`: look at the secrets.
@@ -140,7 +140,11 @@ orders = (
 
 trigger = {"availableNow": True} if drain else {"processingTime": "10 seconds"}
 query = orders.writeStream.option("checkpointLocation", checkpoint).trigger(**trigger).toTable(table)
-query.awaitTermination()
+try:
+    query.awaitTermination()
+except Exception as error:
+    print(spark_stomp.reason(error))  # one sentence; Spark's own is long
+    raise
 
 # COMMAND ----------
 
