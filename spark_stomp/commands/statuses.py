@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pyarrow.fs import FileType
@@ -11,7 +13,7 @@ from spark_stomp.commands import UsageError
 from spark_stomp.files import FILE_ERRORS, resolve, without_credentials
 from spark_stomp.quoting import shown
 from spark_stomp.status import read_statuses
-from spark_stomp.status.files import StatusFile
+from spark_stomp.status.files import StatusFile, status_at
 
 T = TypeVar("T")
 
@@ -39,6 +41,15 @@ class StatusSource:
         except ValueError as error:
             raise UsageError(f"{without_credentials(name)} cannot be opened: {error}") from error
         self.silence = _MISSED * StatusFile(self._location, self._location.root).write_every
+
+    @property
+    def is_own(self) -> bool:
+        """Whether only this user can have written it, or it is in a store, where nobody knows."""
+        if not self._location.is_local:
+            return True
+        first, _ = status_at(self._name)
+        files = (Path(one.path) for one in (first, first.of_sink))
+        return all(one.stat().st_uid == os.getuid() for one in files if one.exists())
 
     def read(self, use: Callable[[list[dict[str, Any]]], T]) -> T:
         """What ``use`` returns for the status of each source of the query.

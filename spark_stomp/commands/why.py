@@ -85,23 +85,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     place = StatusSource(arguments.path)
+
+    def told(status: Status) -> tuple[Kind, list[Text]]:
+        answer = _ask(status, arguments, own=place.is_own)
+        found = _with_answer(diagnose(status, place.silence), status, answer)
+        style = found.style if found.kind is Kind.FINE else "red"
+        return found.kind, [
+            _line("why", f"{status.get('query')}: {found.text}", style),
+            _line("broker", answer.text),
+            _line("next", _next_step(found, status, answer, arguments.path)),
+        ]
+
     try:
-        found = place.read(lambda statuses: [(one, diagnose(one, place.silence)) for one in statuses])
+        every = place.read(lambda statuses: [*map(told, statuses)])
     except Unread as error:
         sys.stderr.write(line(f"spark-stomp: {error}") + "\n")
         return FAILED
-    screen, code = Screen(sys.stdout), 0
-    for status, own in found:
-        answer = _ask(status, arguments)
-        diagnosis = _with_answer(own, status, answer)
-        code = max(code, diagnosis.kind.value)
-        style = diagnosis.style if diagnosis.kind is Kind.FINE else "red"
-        screen.whole(
-            _line("why", f"{status.get('query')}: {diagnosis.text}", style),
-            _line("broker", answer.text),
-            _line("next", _next_step(diagnosis, status, answer, arguments.path)),
-        )
-    return code
+    Screen(sys.stdout).whole(*(text for _, texts in every for text in texts))
+    return max(kind.value for kind, _ in every)
 
 
 def _line(label: str, text: str, style: str = "") -> Text:
@@ -129,8 +130,12 @@ class _Answer:
     error: StompError | None = None
 
 
-def _ask(status: Status, arguments: argparse.Namespace) -> _Answer:
-    """Ask the broker. If the query waits for its sink, and that has a broker, ask that one."""
+def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer:
+    """Ask the broker. If the query waits for its sink, and that has a broker, ask that one.
+
+    Who wrote a status that is not the caller's ``own`` must not choose where a password goes, nor the file
+    that it is read from.
+    """
     of_sink, of_source = (status.get("sink") or {}).get("options"), status.get("options") or {}
     by_sink = status.get("waiting_on", "spark") == "spark" and bool(of_sink)
     told = of_sink if by_sink else status.get("options")
@@ -138,7 +143,11 @@ def _ask(status: Status, arguments: argparse.Namespace) -> _Answer:
         told = {"managementUrl": of_source["managementUrl"], **told}
     if not isinstance(told, Mapping):
         return _Answer("not asked: the status has no options of the query, an older release wrote it", {})
+    if not own:
+        told = {key: None if key in ("url", "managementUrl", "passwordFile") else told[key] for key in told}
     texts, missing = _texts(told, arguments)
+    if not own and "url" in missing and not arguments.offline:
+        return _Answer("not asked: the status is another user's, so give the address with -o url=URL", texts)
     if arguments.offline or missing:
         why = "--offline" if arguments.offline else f"the status has no {', '.join(missing)} of the query"
         return _Answer(f"not asked: {why}", texts)

@@ -110,6 +110,25 @@ class TestThePassword:
         assert " answered in " in lines(command("why", path, "-o", f"url={devbroker.url}"))["broker"]
 
 
+def test_a_status_of_another_user_does_not_say_where_a_password_goes(
+    tmp_path: Path, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "password").write_text(SECRET)
+    monkeypatch.setenv("SPARK_STOMP_PASSWORD", SECRET)
+    with DevBroker(users={"ada": SECRET}) as broker:
+        write(path, options={"login": "ada", "url": broker.url, "passwordFile": str(file)})
+        monkeypatch.setattr("os.getuid", lambda: path.stat().st_uid + 1)
+        told = lines(command("why", path))
+        assert (
+            told["broker"] == "not asked: the status is another user's, so give the address with -o url=URL"
+        )
+        assert broker.connects == 0
+        assert " answered ada in " in lines(command("why", path, "-o", f"url={broker.url}"))["broker"]
+        monkeypatch.delenv("SPARK_STOMP_PASSWORD")
+        told = lines(command("why", path, "-o", f"url={broker.url}"))
+        assert told["broker"] == "not asked: the status has no passwordFile of the query"
+
+
 def test_a_query_that_failed(path: Path, command: Command) -> None:
     refused = "[STOMP_LOGIN_REFUSED] b:61613 refused CONNECT" + " very" * 300 + ". Do this"
     options = {"url": "stomp://b", "login": "ada"}
@@ -167,7 +186,15 @@ def test_the_worst_of_several_sources_decides(tmp_path: Path, command: Command) 
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("{}", "is not a status file"), ('{"version": 1, "query": "q", "receivers": [5]}', "its receivers is")],
+    [
+        ("{}", "is not a status file"),
+        ('{"version": 1, "query": "q", "receivers": [5]}', "its receivers is"),
+        (
+            '{"version": 1, "query": "q", "written_at": null, "options": {"url": "stomp://b"}, '
+            '"running": true, "receivers": {"a": {"connected": true, "destinations": 5}}}',
+            "is not the status of a query",
+        ),
+    ],
 )
 def test_no_status(path: Path, command: Command, content: str, words: str) -> None:
     path.write_text(content)

@@ -135,7 +135,13 @@ def ask_over_stomp(dialect: str, server: bytes, answers: dict[bytes, bytes]) -> 
             return b""
         return message(1, body, b"standing", [b"correlation-id:" + header_of(frame, b"correlation-id")])
 
-    with stomp_server(ScriptedBroker(server, answer).serve) as url:
+    class Broker(ScriptedBroker):
+        def _answer(self, number: int, frame: bytes) -> bytes:
+            # The query has it.
+            assert b"client-id" not in frame
+            return super()._answer(number, frame)
+
+    with stomp_server(Broker(server, answer).serve) as url:
         connection = sink_options(url, clientId="me").connection
         peer = connection.endpoints[0].address
         return standing(connection, dialect_named(dialect), "/queue/a", peer)
