@@ -21,6 +21,7 @@ OF = {
     "malformed_total": SOURCE + ',receiver="r"',
     "sink_blocked_seconds_total": 'query="NAME",file="f"',
     "sink_failed_timestamp_seconds": 'query="NAME",file="f"',
+    "sink_confirmed_total": 'query="NAME",file="f"',
     "waiting": SOURCE + ',on="queue"',
     "waiting@": SOURCE + ',on="acks"',
 }
@@ -76,6 +77,12 @@ STATES: dict[str, tuple[Mapping[str, str], set[str], set[str], set[str]]] = {
         {"StompBrokerConfirmsNothing"},
     ),
     "malformed messages": ({"malformed_total": "0x3 9x60"}, *[{"StompMalformedMessages"}] * 2, set()),
+    "sink that is blocked now": (
+        {"batch_since_timestamp_seconds": "0x60", "sink_confirmed_total": "7x60"},
+        set(),
+        {"StompSinkStands"},
+        {"StompSinkStands", "StompBatchTakesLong"},
+    ),
     "blocked sink": ({"sink_blocked_seconds_total": "0+60x60"}, *[{"StompSinkBlocked"}] * 3),
     "failed sink": ({"sink_failed_timestamp_seconds": "60x60"}, *[{"StompSinkFailed"}] * 3),
     "always-on-stopped": (ENDED, set(), {"StompQueryNotRunning"}, {"StompQueryNotRunning"}),
