@@ -233,8 +233,9 @@ def _with_answer(found: Diagnosis, status: Status, answer: _Answer) -> Diagnosis
     runs = status.get("running") and found.kind not in (Kind.FAILED, Kind.GONE, Kind.UNFINISHED)
     if runs and answer.alarm is not None:
         return replace(found, kind=Kind.BLOCKED, text=f"{found.text}. The broker: {answer.alarm}")
-    if runs and answer.error is not None and not is_login_error(answer.error):
-        return replace(found, kind=Kind.CONNECTION)
+    away = answer.error is not None and not is_login_error(answer.error)
+    if runs and away and found.kind is not Kind.CONNECTION:
+        return replace(found, kind=Kind.CONNECTION, text=f"{found.text}. The broker does not answer")
     if answer.standing is not None and EMPTY_OR_TAKEN in found.text:
         told, own = answer.standing, len(_receivers(status))
         others = counted(max(0, (told.consumers or 0) - own), "other consumer")

@@ -260,4 +260,5 @@ def test_a_broker_that_hangs(path: Path, command: Command) -> None:
     gone = f"stomp://127.0.0.1:{unused_port()}"
     done = command("why", write(path, options={"url": gone}, waiting_on="broker", waiting_for="it"))
     assert done.code == Kind.CONNECTION.value
+    assert lines(done)["why"].endswith(" for it. The broker does not answer")
     assert lines(done)["next"] == f"spark-stomp probe {gone}"
