@@ -125,8 +125,8 @@ orders = (
 # MAGIC journal, with the same rows; the table leaves it out if it has it. If `stable_id` is null, as on RabbitMQ without
 # MAGIC the option `idHeader`, a message may come twice after a failure.
 # MAGIC
-# MAGIC **If the query fails**, this cell shows the error, and the run of the job fails. In what Spark shows, look for the
-# MAGIC line with a code like these: it says what is wrong and what to do.
+# MAGIC **If the query fails**, this cell prints what is wrong and what to do, and the run of the job fails. It begins with a
+# MAGIC code like these.
 # MAGIC
 # MAGIC - `[STOMP_CONNECT_FAILED]`: nobody answers at `url`. Look at the network between driver and broker.
 # MAGIC - `[STOMP_LOGIN_REFUSED]`: look at the secrets.
@@ -140,7 +140,11 @@ orders = (
 
 trigger = {"availableNow": True} if drain else {"processingTime": "10 seconds"}
 query = orders.writeStream.option("checkpointLocation", checkpoint).trigger(**trigger).toTable(table)
-query.awaitTermination()
+try:
+    query.awaitTermination()
+except Exception as error:
+    print(spark_stomp.reason(error))  # one sentence; Spark's own is long
+    raise
 
 # COMMAND ----------
 
@@ -177,14 +181,16 @@ display(figure)
 
 status_files = f"{checkpoint}/spark_stomp/status*.json"
 status_schema = """
-    query STRING, running BOOLEAN, unfinished BOOLEAN, failure STRING, written_at TIMESTAMP,
+    query STRING, running BOOLEAN, unfinished BOOLEAN, failed BOOLEAN, failure STRING,
+    waiting_on STRING, waiting_for STRING, last_commit_at TIMESTAMP, written_at TIMESTAMP,
     totals STRUCT<rows: BIGINT, rows_waiting: BIGINT, unacked: BIGINT, oldest_unacked_seconds: DOUBLE,
         redelivered: BIGINT, more_waiting: BOOLEAN>,
     receivers MAP<STRING, STRUCT<connected: BOOLEAN, last_error: STRING>>,
     journal STRUCT<committed: BIGINT, `end`: BIGINT, bytes: BIGINT>
 """
 figures = """
-    query, running, unfinished,
+    query, running, unfinished, failed,
+    coalesce(waiting_on, '') AS waiting_on, coalesce(waiting_for, '') AS waiting_for, last_commit_at,
     timestampdiff(SECOND, written_at, current_timestamp()) AS seconds_old,
     totals.rows, totals.rows_waiting, totals.more_waiting,
     totals.unacked, totals.oldest_unacked_seconds, totals.redelivered,
@@ -200,7 +206,7 @@ display(spark.table("stomp_status"))
 
 # MAGIC %md
 # MAGIC This view ends with the session. For a dashboard, paste what the next cell prints as the SQL of a dataset.
-# MAGIC `read_files` exists on Databricks only. Set an alert on `unfinished`, or on `seconds_old > 180` while `running`.
+# MAGIC `read_files` exists on Databricks only. Set an alert on `failed`, on `unfinished`, or on `seconds_old > 180` while `running`.
 
 # COMMAND ----------
 

@@ -25,7 +25,7 @@ The path of a message, and the components (folders and modules), from the lowest
 ``source``         a streaming query while it runs: offsets, planning, backlog, commits; batch reads
 ``sink``           record batches to SEND frames, the connection for them, the commit
 ``spark``          what Spark calls, and all code that knows Spark; only it imports pyspark
-``commands``       the command ``spark-stomp``: probe, send, peek, tail, unsubscribe, status, devbroker
+``commands``       the command ``spark-stomp``: probe, send, peek, tail, unsubscribe, why, status, devbroker
 ``_autoload``      the package ``pyspark_stomp``, through which Spark finds the source
 ``__main__``       ``python -m spark_stomp``, the same as the command
 ==================  ====================================================================================
@@ -40,17 +40,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spark_stomp.spark.datasource import StompDataSource, register
     from spark_stomp.spark.dead_letters import dead_letters
+    from spark_stomp.spark.error_texts import reason
     from spark_stomp.spark.rescue import rescue_json
 
     __version__: str
 
-__all__ = ["StompDataSource", "__version__", "dead_letters", "register", "rescue_json"]
+__all__ = ["StompDataSource", "__version__", "dead_letters", "reason", "register", "rescue_json"]
 
 
 # Where Spark is needed. On demand: the protocol, the dev broker and the command line work without pyspark.
 _OF_SPARK = {
     "StompDataSource": "datasource",
     "dead_letters": "dead_letters",
+    "reason": "error_texts",
     "register": "datasource",
     "rescue_json": "rescue",
 }

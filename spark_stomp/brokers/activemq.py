@@ -84,5 +84,7 @@ ACTIVEMQ = Dialect(
         client_id_in_use=r"(?i:client.*\balready (been )?(connected|in use|set))",
     ),
     head_of_queue="Browse it in the web console, and remove it or move it to another queue there",
+    blocked="look for Usage Manager in the broker's log: producers wait at the queue's memoryLimit and at "
+    "systemUsage (memory, store)",
     listener="ActiveMQ: a stomp transport connector",
 )

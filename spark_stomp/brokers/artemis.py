@@ -92,5 +92,7 @@ ARTEMIS = Dialect(
         remedy=_remedy,
     ),
     head_of_queue="Browse it with AMQP or in the console, and remove it or move it to another address there",
+    blocked="look at the address's address-full-policy (DROP drops, FAIL refuses), and for AMQ222210, a full "
+    "disk (max-disk-usage), in the broker's log",
     listener="Artemis: an acceptor",
 )

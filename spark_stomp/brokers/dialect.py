@@ -124,6 +124,7 @@ class Dialect:
         bodies: what the broker puts into a body if STOMP cannot say what the message does.
         errors: how the broker words its ERRORs.
         head_of_queue: how to see and remove the first message of a queue without STOMP.
+        blocked: why it confirms nothing to whoever sends, and where to look.
         listener: what has to be on for STOMP at a port; empty if that needs no word.
         unknown: a log line if the broker is none that is known here; None if it is.
     """
@@ -163,6 +164,7 @@ class Dialect:
     head_of_queue: str = (
         "Look at it with another protocol or the broker's own tools, and remove or move it there"
     )
+    blocked: str = "its memory or disk may be full: read its log"
     listener: str = ""
     unknown: str | None = None
 

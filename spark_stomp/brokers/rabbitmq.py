@@ -284,5 +284,6 @@ RABBITMQ = Dialect(
     ),
     head_of_queue="See it with AMQP or in the management (Get messages: Nack message requeue true), and "
     "remove it there (Automatic ack)",
+    blocked="rabbitmq-diagnostics alarms  # while there is one, for memory or disk, who sends is blocked",
     listener="RabbitMQ: plugin rabbitmq_stomp, or rabbitmq_web_stomp for WebSocket",
 )

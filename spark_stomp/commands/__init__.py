@@ -10,7 +10,10 @@
     tail          shows the newest messages of a stream, and what comes to it or to a topic
     messages      how peek and tail show messages
     unsubscribe   ends the durable subscriptions that a query has left
+    why           says in three lines why a query does not get on
     status        shows the status of queries as tables
+    statuses      reads the status of a query for these two
+    diagnosis     how a query is, from its status alone
     devbroker     runs the dev broker
     screen        tables, colours and progress, by ``rich``
 

@@ -26,6 +26,11 @@ def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "url", metavar="URL", help="stomp://host:61613, stomp+ssl://, ws:// or wss://, or a list"
     )
+    add_option_arguments(parser)
+
+
+def add_option_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments for the login, the password and any other option."""
     parser.add_argument("--login", help=f"user name (default: the environment variable {LOGIN_VARIABLE})")
     parser.add_argument(
         "--password-file",
@@ -55,16 +60,30 @@ def option_texts(
     Raises:
         UsageError: the arguments are wrong, or an option is refused.
     """
-    texts = {"url": arguments.url, **_given(arguments.option)}
+    given = _given(arguments.option)
     for key, why in (refused or {}).items():
-        if key.lower() in texts:
+        if key.lower() in given:
             raise UsageError(f"-o {key} has no effect here: {why}")
+    texts = with_login(arguments, {"url": arguments.url, **given})
+    return {key.lower(): text for key, text in more.items()} | texts
+
+
+def with_login(arguments: argparse.Namespace, texts: dict[str, str]) -> dict[str, str]:
+    """These options, with the login and the password of arguments and environment if they have none.
+
+    Raises UsageError if a file cannot be read.
+    """
     login = arguments.login or os.environ.get(LOGIN_VARIABLE)
     if login and "login" not in texts:
-        texts["login"] = login
+        texts = {**texts, "login": login}
     if not texts.keys() & {"password", "passwordfile"}:
-        texts |= _password(arguments.password_file, texts.get("login"))
-    return {key.lower(): text for key, text in more.items()} | texts
+        texts = texts | _password(arguments.password_file, texts.get("login"))
+    return texts
+
+
+def given_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The options of ``-o``, by their keys in lower case. Raises UsageError."""
+    return _given(arguments.option, frozenset())
 
 
 def dialect_there(options: ConnectionOptions) -> Dialect:
@@ -79,7 +98,7 @@ def first_line(file: str) -> str:
     return _content(file).partition("\n")[0].removesuffix("\r")
 
 
-def _given(pairs: Iterable[str]) -> dict[str, str]:
+def _given(pairs: Iterable[str], elsewhere: frozenset[str] = _ARGUMENTS) -> dict[str, str]:
     texts: dict[str, str] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -87,7 +106,7 @@ def _given(pairs: Iterable[str]) -> dict[str, str]:
         if not equals or not key:
             # The error does not quote the pair: it may be a secret.
             raise UsageError("-o takes KEY=VALUE")
-        if key in _ARGUMENTS:
+        if key in elsewhere:
             raise UsageError(f"-o {key}: URL and DESTINATION are arguments, not options")
         if key in texts:
             raise UsageError(f"-o {key} is given twice")

@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "peek": "show the oldest messages of a queue, and leave them there",
     "tail": "show the newest messages of a stream, or what comes to a topic",
     "unsubscribe": "end the durable subscriptions that a query has left",
+    "why": "say in three lines why a query does not get on",
     "status": "show what queries are doing, from their status files",
     "devbroker": "run an in-memory STOMP broker, for development only",
 }

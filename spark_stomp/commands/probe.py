@@ -1,9 +1,10 @@
 """Connect to a broker, and say what it is and what the connector will do with it.
 
 Each address of URL is tried. With a DESTINATION, also say how a stream read
-would subscribe to it, and what could be lost. Nothing is subscribed to, sent
-or consumed, except with --scratch: that sends a few messages to an empty queue
-of yours, breaks connections on purpose, and says which guarantees hold.
+would subscribe to it, what could be lost, and how much waits there, if the
+broker tells. No queue of yours is subscribed to, sent to or consumed, except
+with --scratch: that sends a few messages to an empty one, breaks connections
+on purpose, and says which guarantees hold.
 
 If one address of several fails, the exit code is that of the first one.
 
@@ -32,7 +33,7 @@ from spark_stomp.commands import FAILED, FINE, UsageError, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.screen import WIDTH, Bar, Screen, add_progress_argument, labelled, said
 from spark_stomp.commands.trial import Trial, findings, sentences
-from spark_stomp.errors import StompError
+from spark_stomp.errors import StompError, UnsupportedError
 from spark_stomp.logs import set_level
 from spark_stomp.options import (
     ConnectionOptions,
@@ -46,6 +47,7 @@ from spark_stomp.receiver import begin_of, require_streams
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.queues import QueueMissing, is_queue
+from spark_stomp.transport.standing import standing
 
 Facts = Iterator[tuple[str, str]]
 
@@ -195,9 +197,21 @@ def _destination(
             yield destination, f"{dialect.kind(destination)}, id {chosen.id}"
             if dialect.is_queue(destination) and dialect.offset_header is not None:
                 yield "  queue", _presence(connection, options, destination)
+            if dialect.is_queue(destination):
+                yield "  waiting", _waiting(connection, options, dialect, destination)
             yield "  SUBSCRIBE", json.dumps(headers) if headers else "no more headers"
         for risk in risks(dialect, settings):
             yield "  note", risk
+
+
+def _waiting(connection: Connection, options: ConnectionOptions, dialect: Dialect, destination: str) -> str:
+    """How much waits in the queue, if the broker tells."""
+    connection.beat()
+    try:
+        told = standing(options, dialect, destination, connection.peer)
+    except UnsupportedError as error:
+        return f"not known: {error.message}"
+    return f"{told}; {told.alarm}" if told.alarm else str(told)
 
 
 def _presence(connection: Connection, options: ConnectionOptions, destination: str) -> str:

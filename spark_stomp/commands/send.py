@@ -41,7 +41,9 @@ _READ = 1 << 20
 _NO_COLUMNS = "a message is a line or a file, and has no columns; give headers, such as an id, with --header"
 _REFUSED: Final = {
     **dict.fromkeys(("headerColumns", "dedupKey", "dedupHeader"), _NO_COLUMNS),
-    **dict.fromkeys(("checkpointLocation", "queryName", "statusFile"), "it belongs to a query"),
+    **dict.fromkeys(
+        ("checkpointLocation", "queryName", "statusFile", "managementUrl"), "it belongs to a query"
+    ),
 }
 
 

@@ -27,38 +27,29 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final, NoReturn
 
-from pyarrow.fs import FileType
 from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.filesize import decimal
 from rich.live import Live
-from rich.padding import Padding
 from rich.table import Table
 
 from spark_stomp.commands import FAILED, FINE, UsageError
+from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
 from spark_stomp.commands.screen import Screen, json_line, labelled, said
-from spark_stomp.files import FILE_ERRORS, resolve, without_credentials
+from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.quoting import counted, duration, line, shown
-from spark_stomp.status import prometheus, read_statuses
-from spark_stomp.status.figure import Figure, Status, moment
-from spark_stomp.status.files import StatusFile, is_gone
+from spark_stomp.status import prometheus
+from spark_stomp.status.figure import Figure, Status, Word
+from spark_stomp.status.reading import is_rate
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart
 
-# A query counts as gone after this many missed writes of its status. A judgement, not measured.
-_MISSED = 3
 # Lines of a source that are no receivers.
 _OTHER_LINES: Final = 9
 # Columns of a figure, and of the other two columns of a receiver if its name is short.
 _FIGURE_WIDTH: Final = 11
 _OTHER_WIDTH: Final = 36
-# Most characters that are shown of a failure.
-_MOST_SHOWN: Final = 500
-_UNFINISHED: Final = (
-    "no commit of its last batch was seen: the query failed, in its sink for example, or was stopped just "
-    "then, and Spark's log says which; or a one-time run had no checkpointLocation to look at"
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,76 +109,38 @@ class _Query:
     Attributes:
         statuses: that of each source, as they were last read.
         parts: what is shown of them.
-        trouble: why they could not be read; None if they could.
+        trouble: why they could not be read; empty if they could.
         fine: whether the query runs normally, or has ended normally.
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
-        try:
-            self._location = resolve(name)
-        except ValueError as error:
-            raise UsageError(f"{without_credentials(name)} cannot be opened: {error}") from error
-        self._silence = _MISSED * StatusFile(self._location, self._location.root).write_every
+        self._source = StatusSource(name)
+        self.statuses: list[dict[str, Any]] = []
+        self.parts: list[RenderableType] = []
+        self.trouble, self.fine = "", False
 
     def read(self, width: int, rows: int | None = None) -> None:
         """Read the status, to be shown in ``width`` columns and about ``rows`` lines, without it in any.
 
         Raises UsageError if there is neither a file nor a folder of this name.
         """
-        self.trouble: str | None = None
-        self.statuses: list[dict[str, Any]] = []
-        try:
-            self.statuses = read_statuses(self._name)
-            room = None if rows is None else max(1, rows // len(self.statuses) - _OTHER_LINES)
-            drawn = (table(one, self._silence, width, room) for one in self.statuses)
-            self.parts: list[RenderableType] = [*chain.from_iterable(drawn)]
-            self.fine = all(health(one, self._silence)[0] != "red" for one in self.statuses)
-        except FileNotFoundError:
-            place = self._location
-            if place.files.get_file_info(place.root).type is FileType.NotFound:
-                raise UsageError(f"{place.shown}: there is no such file or folder") from None
-            self._unread(
-                "there is no status file yet; a source writes one with checkpointLocation or statusFile"
-            )
-        except FILE_ERRORS as error:
-            self._unread(self._location.words(error))
-        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-            words = shown(self._location.words(error), 200)
-            self._unread(words if "status" in words else f"its content is not the status of a query: {words}")
+        silence = self._source.silence
 
-    def _unread(self, why: str) -> None:
-        place = self._location.shown
-        # Most reasons already begin with the name of the file.
-        self.trouble = why if why.startswith(place) else f"{place}: {why}"
-        self.statuses, self.parts, self.fine = [], [said(self.trouble, "red")], False
+        def draw(statuses: list[dict[str, Any]]) -> None:
+            room = None if rows is None else max(1, rows // len(statuses) - _OTHER_LINES)
+            drawn = (table(one, silence, width, room) for one in statuses)
+            self.parts = [*chain.from_iterable(drawn)]
+            self.fine = all(diagnose(one, silence).style != "red" for one in statuses)
+            self.statuses, self.trouble = statuses, ""
+
+        try:
+            self._source.read(draw)
+        except Unread as error:
+            self.trouble = str(error)
+            self.statuses, self.parts, self.fine = [], [said(self.trouble, "red")], False
 
 
 # --- the tables
-
-
-def health(status: Status, silence: float) -> tuple[str, str]:
-    """The health of a query: a style (``green``, ``yellow`` if it has ended, ``red``), and words.
-
-    A query that has written nothing for ``silence`` seconds counts as gone, and one whose process is gone.
-    """
-    failed = _sink_failure(status) is not None
-    if "written_at" not in status:
-        # Only a sink writes this status, and only after a batch. So its silence means nothing.
-        return ("red", "sink only, which failed") if failed else ("green", "sink only")
-    if status.get("failure"):
-        return "red", "failed"
-    if not status.get("running"):
-        within = failed or status.get("unfinished")
-        return ("red", "ended within a batch") if within else ("yellow", "ended")
-    if is_gone(status):
-        return "red", "gone: its process has ended without a word"
-    if (age := _age(status["written_at"])) > silence:
-        return "red", f"gone? no sign of life for {duration(age)}"
-    receivers = (status.get("receivers") or {}).values()
-    if away := sum(not one.get("connected") for one in receivers):
-        return "red", f"running, {away} of {counted(len(receivers), 'receiver')} not connected"
-    return ("red" if failed or status.get("unfinished") else "green"), "running"
 
 
 def table(status: Status, silence: float, width: int, most: int | None = None) -> Iterator[RenderableType]:
@@ -195,49 +148,34 @@ def table(status: Status, silence: float, width: int, most: int | None = None) -
 
     Up to ``most`` receivers are shown, those that are not connected first; without ``most`` all of them.
     """
-    lives = bool(status.get("running")) and not is_gone(status) and _age(status.get("written_at")) <= silence
-    yield from _head(status, silence, lives=lives)
-    yield labelled(_parts(status), "bold")
-    if (failure := _sink_failure(status)) is not None:
-        ago = duration(_age(status["sink"].get("failed_at")))
-        yield said(f"{ago} ago: {shown(failure, _MOST_SHOWN)}", "red")
+    found = diagnose(status, silence)
+    lives = bool(status.get("running")) and found.kind is not Kind.GONE
+    yield _head(status, found)
+    yield labelled(_parts(status, over=not lives), "bold")
     receivers = sorted((status.get("receivers") or {}).items(), key=lambda one: bool(one[1].get("connected")))
     if receivers:
         yield _receivers(receivers[:most], width, lives=lives)
-        for name, one in receivers[:most]:
-            yield from _last_error(name, one)
     if rest := len(receivers[most:]) if most is not None else 0:
         yield said(f"and {counted(rest, 'more receiver')}", "dim")
     yield said("")
 
 
-def _head(status: Status, silence: float, *, lives: bool) -> Iterator[RenderableType]:
-    style, words = health(status, silence)
+def _head(status: Status, found: Diagnosis) -> RenderableType:
     query, run = str(status.get("query")), f"run {status.get('run')} on {status.get('host')}"
     if status.get("source", 1) != 1:
         query += f", source {status['source']}"
     if status.get("pid") is not None:
         run += f", process {status['pid']}"
-    head = said(shown(query), "bold")
-    yield head.append_text(said(f"  {words}", f"not bold {style}")).append_text(
-        said(f"   {shown(run)}", "not bold dim")
-    )
-    if status.get("failure"):
-        yield said(shown(str(status["failure"]), _MOST_SHOWN), "red")
-    elif status.get("unfinished"):
-        yield said(_UNFINISHED, "red")
-    if lives and status.get("waiting_for"):
-        since = duration(_age(status.get("waiting_since")))
-        yield said(f"for {since} waiting for {shown(str(status['waiting_for']), _MOST_SHOWN)}")
-    left = (status.get("totals") or {}).get("rows_waiting")
-    if left and not status.get("running"):
-        yield said(
-            f"{counted(left, 'message')} in no committed batch: the next run gets them again", "yellow"
-        )
+    words = found.headline + ("; spark-stomp why says more" if found.style == "red" else "")
+    head = said(shown(query), "bold").append_text(said(f"  {words}", f"not bold {found.style}"))
+    return head.append_text(said(f"   {shown(run)}", "not bold dim"))
 
 
-def _parts(status: Status) -> Iterator[tuple[str, RenderableType]]:
-    """The figures of the query, its journal and its sink, by the name of the part."""
+def _parts(status: Status, *, over: bool) -> Iterator[tuple[str, RenderableType]]:
+    """The figures of the query, its journal and its sink, by the name of the part.
+
+    Rates and waits are left out if the query is ``over``.
+    """
     declared = {
         "query": (QueryPart.figures(), status),
         "totals": ([*TotalsPart.figures(), *SUMMED], status.get("totals")),
@@ -248,7 +186,7 @@ def _parts(status: Status) -> Iterator[tuple[str, RenderableType]]:
         facts = [
             said(f"{one.label} {_value(one, part)}", "yellow" if one.trouble else "")
             for one in figures
-            if part and one.label and part.get(one.key)
+            if part and one.label and part.get(one.key) and not (over and is_rate(one))
         ]
         if facts:
             yield name, Columns(facts, padding=(0, 3))
@@ -278,44 +216,22 @@ def _state(one: Status, *, lives: bool) -> tuple[str, str]:
     if not lives:
         return "was up" if one.get("connected") else "was away", "dim"
     if not one.get("connected"):
-        return f"away {duration(_age(one.get('disconnected_since')))}", "red"
+        return f"away {duration(age(one.get('disconnected_since')))}", "red"
     if one.get("paused"):
-        return f"paused {duration(_age(one.get('paused_since')))}", "yellow"
+        return f"paused {duration(age(one.get('paused_since')))}", "yellow"
     if one.get("window_full"):
         return "window full", "yellow"
-    return f"up {duration(_age(one.get('connected_since')))}", "green"
-
-
-def _last_error(name: str, one: Status) -> Iterator[RenderableType]:
-    if not (error := one.get("last_error")):
-        return
-    if one.get("connected"):
-        words, style = f"last error {duration(_age(one.get('last_error_at')))} ago", "dim"
-    else:
-        words, style = f"{counted(one.get('attempts', 0), 'attempt')} failed", "red"
-    text = f"{shown(name)}: {words}: {shown(str(error), _MOST_SHOWN)}"
-    yield Padding(said(text, style), (0, 0, 0, 2))
-
-
-def _sink_failure(status: Status) -> str | None:
-    """Why the sink's last batch in this run was not finished; None if it was."""
-    sink, began = status.get("sink") or {}, status.get("started_at")
-    if began is not None and sink.get("failed_at") and moment(sink["failed_at"]) < moment(began):
-        return None
-    return sink.get("failure")
+    return f"up {duration(age(one.get('connected_since')))}", "green"
 
 
 def _value(figure: Figure, part: Status) -> str:
     if figure.key.endswith(("_at", "_since")):
-        return f"{duration(_age(part.get(figure.key)))} ago" if part.get(figure.key) else "-"
+        return f"{duration(age(part.get(figure.key)))} ago" if part.get(figure.key) else "-"
     value = part.get(figure.key) or 0
     if value is True:
         return ""
+    if isinstance(figure, Word):
+        return shown(str(value))
     if figure.key.endswith("seconds"):
         return f"{value * 1000:,.1f} ms" if 0 < value < 1 else duration(value)
     return decimal(value) if figure.key.endswith("bytes") else f"{value:,}"
-
-
-def _age(since: str | None) -> float:
-    """Seconds since a time in the status; at least 0, because clocks of two machines may differ."""
-    return 0.0 if since is None else max(0.0, time.time() - moment(since))

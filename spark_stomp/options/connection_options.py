@@ -12,6 +12,7 @@ from spark_stomp.options.kinds import (
     BOOLEAN,
     HEADERS,
     HOST_NAME,
+    HTTP_URL,
     KEY_FILE,
     NAME,
     PASSWORD_FILE,
@@ -159,6 +160,11 @@ class ConnectionOptions:
         choice("auto", *(dialect.name for dialect in DIALECTS)),
         "auto",
         "The kind of broker; `auto` takes it from CONNECTED's `server` header.",
+    )
+    management_url: str | None = STREAMS_AND_WRITES.optional(
+        "managementUrl",
+        HTTP_URL,
+        "RabbitMQ's management, where `why` and `probe` ask with the login [how much waits](operate.md#why).",
     )
     destination_type: Literal["queue", "topic"] | None = EVERYWHERE.optional(
         "destinationType",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.protocol.frames import HeaderPairs
@@ -366,6 +367,17 @@ def format_size(size: int) -> str:
     return str(size)
 
 
+def _http_url(raw: str) -> str:
+    try:
+        parts = urlsplit(raw.strip())
+        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole or "@" in raw or parts.query or parts.fragment:
+        raise ValueError("must be like http://broker.example:15672, without login and parameters")
+    return raw.strip().rstrip("/")
+
+
 TEXT = Kind(_text, "text")
 NAME = Kind(_name, "text")
 # A URI may contain credentials, also in its parameters.
@@ -373,6 +385,7 @@ FILE = Kind(_file, "path or URI", shown=False)
 PEM = Kind(_pem, "path, or PEM text", shown=False)
 KEY_FILE = Kind(_key_file, "path", shown=False)
 PASSWORD_FILE = Kind(_name, "path", shown=False)
+HTTP_URL = Kind(_http_url, "`http://host:port`, `https://`")
 HOST_NAME = Kind(_host_name, "host name")
 PEM_TEXT = Kind(_pem_text, "PEM text", shown=False)
 BOOLEAN = Kind(_boolean, "boolean")

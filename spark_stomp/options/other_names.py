@@ -34,6 +34,7 @@ _READS: Final = {
     "the columns headers and header_history have them, see .schema(...)": "includeHeaders",
     "use .schema(...): the column body is binary, or text with body string": "format encoding",
     "use selector": "messageSelector filter",
+    "use failOnMissingQueue": "missingQueuesFatal missingQueue passive",
     "use maxMessagesPerTrigger, or maxMessages in a batch read": "maxOffsetsPerTrigger batchSize limit",
     "use minMessagesPerTrigger": "minOffsetsPerTrigger",
     "use prefetch": "prefetchCount prefetchSize",

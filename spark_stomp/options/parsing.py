@@ -11,7 +11,7 @@ from spark_stomp.brokers.rabbitmq import declares_stream
 from spark_stomp.errors import OptionError
 from spark_stomp.options.endpoint import ENDPOINTS, redacted
 from spark_stomp.options.fields import Option, Scope, filled, options_of
-from spark_stomp.options.kinds import StreamPositions, has_private_key
+from spark_stomp.options.kinds import KEY_FILE, PASSWORD_FILE, PEM, StreamPositions, has_private_key
 from spark_stomp.options.other_names import nearest, remedy
 from spark_stomp.options.rules import contradictions, notes
 from spark_stomp.options.sink_options import SinkOptions
@@ -60,13 +60,13 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         OptionError: lists all problems: options that are unknown, malformed, missing or contradictory.
     """
     texts = _Texts(options, "sink")
-    return _checked(texts, filled(SinkOptions, texts.value_of, notes=()))
+    return _checked(texts, filled(SinkOptions, texts.value_of, notes=(), told=texts.told))
 
 
 def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
     texts = _Texts(options, scope)
     capped = "maxMessages" in texts.given
-    parsed = filled(SourceOptions, texts.value_of, capped=capped, notes=())
+    parsed = filled(SourceOptions, texts.value_of, capped=capped, notes=(), told=texts.told)
     if scope == "batch" and "maxBufferedBytes" not in texts.given:
         parsed = replace(parsed, max_buffered_bytes=_READ_AHEAD)
     if parsed.starting_offsets or parsed.ending_offsets or declares_stream(parsed.subscribe_headers):
@@ -168,6 +168,7 @@ class _Texts:
     Attributes:
         given: the keys of the options of this scope that were given, well-formed or not.
         problems: what is wrong with single options.
+        told: each option that was given, with its text, or None in place of what may be a secret.
     """
 
     def __init__(self, options: Mapping[str, str], scope: Scope) -> None:
@@ -176,6 +177,9 @@ class _Texts:
         self._known = _keys(scope)
         raw = self._with_path({key.lower(): value for key, value in options.items()})
         self.given = frozenset(option.key for key, option in self._known.items() if key in raw)
+        self.told = tuple(
+            (option.key, _told(option, raw[key])) for key, option in self._known.items() if key in raw
+        )
         self._values = {option.key: self._read(option, raw.get(key)) for key, option in self._known.items()}
         self.problems.extend(self._unknown(key) for key in sorted(raw.keys() - self._known.keys()))
         if not raw:
@@ -217,8 +221,11 @@ class _Texts:
         # The value is not shown: it may be a secret.
         if known:
             return f"{key} is not an option: {known}"
-        meant = nearest(key, (option.key for option in self._known.values()))
-        return f"{key} is not an option{f'; did you mean {meant}?' if meant else ''}"
+        if meant := nearest(key, (option.key for option in self._known.values())):
+            return f"{key} is not an option; did you mean {meant}?"
+        meant = nearest(key, (option.key for option in OPTIONS))
+        of = _where([option for option in OPTIONS if option.key == meant])
+        return f"{key} is not an option" + (f"; did you mean {meant}, of {of}?" if meant else "")
 
 
 def _shown(option: Option, raw: str) -> str:
@@ -227,6 +234,14 @@ def _shown(option: Option, raw: str) -> str:
         return option.key
     shown = redacted(raw) if option.kind is ENDPOINTS else _safe(raw)
     return f"{option.key} = {shown!r}"
+
+
+def _told(option: Option, raw: str) -> str | None:
+    """The text of an option for the status; None if it may be a secret, or leads nowhere elsewhere."""
+    is_path = option.kind in (PEM, KEY_FILE, PASSWORD_FILE) and raw.startswith("/")
+    hidden = option.secret or not option.in_repr or not (option.kind.shown or is_path)
+    in_url = option.kind is ENDPOINTS and redacted(raw) != raw
+    return None if hidden or in_url or has_private_key(raw) else raw
 
 
 def _safe(raw: str) -> str:

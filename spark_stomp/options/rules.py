@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
 from typing import Final
+from urllib.parse import urlsplit
 
 from spark_stomp.brokers import DIALECTS
 from spark_stomp.brokers.rabbitmq import BY_NAME, OFFSET, STREAM_FILTERS, declares_stream, stream_name
 from spark_stomp.options.connection_options import ConnectionOptions, ReconnectOptions, TlsOptions
-from spark_stomp.options.endpoint import redacted
+from spark_stomp.options.endpoint import is_loopback, redacted
 from spark_stomp.options.fields import options_of
 from spark_stomp.options.kinds import StreamPositions, format_duration, format_size, is_pem
 from spark_stomp.options.sink_options import MessageOptions, SinkOptions
@@ -80,6 +81,7 @@ def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iter
             yield f"{key} is given without {needed}{why}"
     yield from _tls(given, connection)
     yield from _mixed(given, connection)
+    yield from _management(connection)
     yield from _limits(connection)
     yield from _connect_headers(connection)
     yield from _reconnecting(parsed.reconnect)
@@ -134,6 +136,15 @@ def _mixed(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
             f"url has addresses with and without encryption, and {', '.join(credentials)} must not go to "
             f"{', '.join(in_clear)} when an encrypted address fails; use stomp+ssl:// or wss:// for all"
         )
+
+
+def _management(connection: ConnectionOptions) -> Iterator[str]:
+    """The login goes to the management too."""
+    url = connection.management_url or ""
+    host = urlsplit(url).hostname or ""
+    encrypted = any(endpoint.tls for endpoint in connection.endpoints)
+    if encrypted and url.startswith("http://") and not is_loopback(host):
+        yield f"managementUrl = {url!r} would send the login as plain text, which url encrypts; use https://"
 
 
 def _limits(connection: ConnectionOptions) -> Iterator[str]:
@@ -210,6 +221,7 @@ _NOT_WITH_STREAMS: Final = {
     "ackAfter": "nothing of a stream is deleted by an ACK",
     "drain": "AvailableNow reads all that a stream has when the run begins",
     "durableName": "a stream keeps its messages, and the position is in Spark's checkpoint",
+    "failOnMissingQueue": "RabbitMQ refuses a stream that is not there",
     "idHeader": "stable_id is the name of the stream and the offset",
     "selector": "RabbitMQ has none; filter the rows",
 }

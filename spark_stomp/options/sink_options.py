@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from spark_stomp.options.connection_options import ConnectionOptions, ReconnectOptions
@@ -139,3 +139,4 @@ class SinkOptions:
     )
     message: MessageOptions = group(MessageOptions)
     notes: tuple[str, ...]
+    told: tuple[tuple[str, str | None], ...] = field(repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from spark_stomp.options.connection_options import ConnectionOptions, ReconnectOptions
@@ -36,7 +36,8 @@ class SourceOptions:
     ``prefetch`` counts per destination and connection. ``max_messages`` is for batch reads only;
     fields that end in ``per_trigger`` are for stream reads only. Without ``id_header``, the dialect names
     one. ``capped`` says whether ``maxMessages`` was given. ``notes`` are sentences to log once, about
-    settings that are risky or limit each other.
+    settings that are risky or limit each other. ``told`` has the options that were given, with None in place
+    of what may be a secret.
     """
 
     connection: ConnectionOptions = group(ConnectionOptions)
@@ -186,6 +187,13 @@ class SourceOptions:
         "Whether the query fails if its journal is missing, damaged or trimmed, or offsets of a stream are "
         "gone; `false` logs what is lost and goes on.",
     )
+    fail_on_missing_queue: bool = SOURCE.option(
+        "failOnMissingQueue",
+        BOOLEAN,
+        "false",
+        "Whether the query fails if a queue is [not there](reading.md#a-queue-that-is-not-there) when it "
+        "starts; most brokers make it.",
+    )
     allow_loss: bool = READS.option(
         "allowLoss",
         BOOLEAN,
@@ -244,6 +252,7 @@ class SourceOptions:
     )
     capped: bool
     notes: tuple[str, ...]
+    told: tuple[tuple[str, str | None], ...] = field(repr=False)
 
     @property
     def of_streams(self) -> bool:

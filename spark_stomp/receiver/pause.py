@@ -63,6 +63,7 @@ class BoundedReader:
         self._stopping = stopping
         self._deliveries = deliveries
         self._changed = changed
+        self.heard_at: float | None = None  # seconds since 1970
         self._last_read = 0  # bytes
         self._since: float | None = None
         self._ackable = 0
@@ -101,6 +102,8 @@ class BoundedReader:
         before = connection.received
         events = connection.poll(timeout, min(max(self._deliveries.inbox.room, _MIN_READ), _MAX_READ))
         self._last_read = connection.received - before
+        if self._last_read:
+            self.heard_at = time.time()
         return events
 
     def _gather(self) -> None:

@@ -16,11 +16,12 @@ from spark_stomp.brokers import Dialect, subscription_id
 from spark_stomp.brokers.rabbitmq import BY_NAME
 from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
 from spark_stomp.logs import get_log
-from spark_stomp.options import ConnectionOptions
+from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.stream_log import has_offset
 from spark_stomp.transport import Connection
 from spark_stomp.transport.queues import QueueMissing, is_queue
+from spark_stomp.transport.standing import standing
 
 log = get_log(__name__)
 
@@ -30,46 +31,78 @@ _MOST_ASKED: Final = 20
 
 
 class QueueCheck:
-    """Checks the queues among the ``destinations`` of one ``connection``. Its methods raise
+    """Checks the queues that one receiver reads, on each of its connections. Its methods raise
 
-    - UnsupportedError: one is a stream.
+    - UnsupportedError: one is a stream; or ``failOnMissingQueue`` is set, and the broker does not tell.
     - ConnectFailed: RabbitMQ does not say what it is, so nothing of this connection may be taken.
     - DestinationRefused: it is not there.
+
+    Attributes:
+        missing: the queues that were not there at the start, and have brought no message yet.
     """
 
-    def __init__(
-        self,
-        options: ConnectionOptions,
-        dialect: Dialect,
-        connection: Connection,
-        destinations: Sequence[str],
-    ) -> None:
+    def __init__(self, options: SourceOptions) -> None:
+        self.missing: tuple[str, ...] = ()
         self._options = options
-        self._connection = connection
-        queues = filter(dialect.is_queue, destinations) if dialect.offset_header is not None else ()
+        self._connection: Connection
         # By the ids of their subscriptions, until each has brought a message.
-        self._unseen = {subscription_id(one).encode(): one for one in queues}
+        self._unseen: dict[bytes, str] = {}
 
-    def at_start(self) -> None:
-        """Check them before SUBSCRIBE, because a stream may send nothing for long.
+    def begin(
+        self, dialect: Dialect, connection: Connection, destinations: Sequence[str], *, first: bool
+    ) -> None:
+        """The receiver is about to subscribe to ``destinations``, over its ``first`` connection or another.
 
-        Warn of queues that SUBSCRIBE will declare.
+        At the first one, check them: a stream may send nothing for long, and SUBSCRIBE declares what is not
+        there. :attr:`missing` has it.
         """
-        declared = [one for one in self._unseen.values() if one.startswith("/queue/")][:_MOST_ASKED]
-        for destination in self._unseen.values():
+        self._connection = connection
+        queues = () if self._options.of_streams else [*filter(dialect.is_queue, destinations)]
+        known = dialect.offset_header is not None
+        self._unseen = {subscription_id(one).encode(): one for one in queues} if known else {}
+        if first and known:
+            self._ask_rabbitmq(queues)
+        elif first and self._options.fail_on_missing_queue:
+            self._require_others(dialect, queues)
+
+    def _ask_rabbitmq(self, queues: Sequence[str]) -> None:
+        required = self._options.fail_on_missing_queue
+        declared = [one for one in queues if one.startswith("/queue/")][:_MOST_ASKED]
+        for destination in queues:
             # Many are asked for one after the other. This connection must not seem dead meanwhile.
             self._connection.beat()
             # Without an answer the first message is soon enough.
-            if destination.startswith(BY_NAME):
+            if required:
+                self._require_in_rabbitmq(destination)
+            elif destination.startswith(BY_NAME):
                 self._is_queue(destination)
             elif destination in declared and not self._warn_if_missing(destination):
                 declared = []  # no answer, and connectTimeout is spent
+
+    def _require_in_rabbitmq(self, destination: str) -> None:
+        try:
+            told = self._is_queue(destination)
+        except QueueMissing as error:
+            raise _missing(destination) from error
+        if not told:
+            raise _not_told(destination, "the login may not read from it, or may have no second connection")
+
+    def _require_others(self, dialect: Dialect, queues: Sequence[str]) -> None:
+        for destination in queues:
+            self._connection.beat()
+            try:
+                told = standing(self._options.connection, dialect, destination, self._connection.peer)
+            except UnsupportedError as error:
+                raise _not_told(destination, error.message) from error
+            if not told.is_there:
+                raise _missing(destination)
 
     def _warn_if_missing(self, destination: str) -> bool:
         """Whether RabbitMQ has answered."""
         try:
             self._is_queue(destination)
         except QueueMissing:
+            self.missing += (destination,)
             log.warning(
                 "RabbitMQ has no queue %s: the subscription declares it, and it is empty. Check the name if "
                 "you did not expect that",
@@ -92,7 +125,8 @@ class QueueCheck:
             at = block.subscriptions.index(name)
             if has_offset(block.data[block.ends[at - 1] if at else 0 : block.ends[at]]):
                 self._require_queue(self._unseen[name])
-            del self._unseen[name]
+            seen = self._unseen.pop(name)
+            self.missing = tuple(one for one in self.missing if one != seen)
 
     def _require_queue(self, destination: str) -> None:
         if not self._is_queue(destination):
@@ -102,4 +136,18 @@ class QueueCheck:
             )
 
     def _is_queue(self, destination: str) -> bool:
-        return is_queue(self._options, destination, self._connection.peer)
+        return is_queue(self._options.connection, destination, self._connection.peer)
+
+
+def _not_told(destination: str, why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"failOnMissingQueue = true is given, and whether {destination} is there cannot be known: {why}. "
+        "Leave it out, or set the broker so that it makes no queues by itself"
+    )
+
+
+def _missing(destination: str) -> QueueMissing:
+    return QueueMissing(
+        f"{destination} is not there, and failOnMissingQueue = true is given. Correct the name, declare the "
+        "queue, or leave the option out"
+    )

@@ -118,7 +118,7 @@ class Receiver:
         self.refused: MalformedMessageError | MessageUndeliverable | None = None
         self._turns = Turns(settings.destinations)
         self._aside = Aside(self._turns.now, careful=False)
-        self._queues: QueueCheck | None = None
+        self._queues = QueueCheck(self._options)
         self._stop_deadline: float | None = None
         self._thread = threading.Thread(
             target=in_context(self._run), name=f"stomp-receiver-{settings.name}", daemon=True
@@ -151,6 +151,8 @@ class Receiver:
             window=self._window.prefetch,
             window_bytes=self._window.bytes or self._settings.max_buffered_bytes,
             destinations=self._settings.destinations,
+            heard_at=self._reader.heard_at,
+            missing=self._queues.missing,
             # Read last: then all values above are from the connection that brought the malformed message.
             refused=self.refused,
         )
@@ -301,10 +303,7 @@ class Receiver:
         self._dialect = options.connection.dialect(session.server)
         chosen = {one: self._subscription(one) for one in self._aside.turn.destinations}
         self._dialect.check_version(session.version or "1.0")
-        queues = () if options.of_streams else [*chosen]
-        self._queues = QueueCheck(options.connection, self._dialect, connection, queues)
-        if not self._connections.connections:
-            self._queues.at_start()
+        self._queues.begin(self._dialect, connection, [*chosen], first=not self._connections.connections)
         # STOMP 1.0 has no client-individual: an ACK covers all earlier messages too. That is safe here,
         # because ACKs go out in the order of delivery, and only for what is committed. A redelivered message
         # that is ACKed ahead of its turn would break the order, so under 1.0 every message counts as new.
@@ -465,8 +464,7 @@ class Receiver:
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         """Take the messages of ``block``, which has their handles."""
-        if self._queues is not None:
-            self._queues.at_messages(block)
+        self._queues.at_messages(block)
         if self._dialect.id_separator is not None and self._options.id_header is None:
             # The broker's own ids change with each delivery, so stable ones are made of them.
             block.ids = self._dialect.stable_ids(block.ids, block.times)

@@ -127,6 +127,8 @@ class ReceiverStatus:
             window counts as full, although the broker may send more if several destinations have messages.
         window_bytes: how many bytes of one destination may be un-acked.
         destinations: what the receiver reads.
+        heard_at: when bytes were last read, in seconds since 1970; None if none were.
+        missing: queues that RabbitMQ did not have before, and that have brought no message.
     """
 
     name: str
@@ -148,6 +150,8 @@ class ReceiverStatus:
     window: int | None = None
     window_bytes: int | None = None
     destinations: tuple[str, ...] = ()
+    heard_at: float | None = None
+    missing: tuple[str, ...] = ()
 
     @property
     def is_away(self) -> bool:

@@ -231,7 +231,9 @@ class Sender:
                 f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
                 f"{options.receipt_timeout:g}s and blockedTimeout {options.blocked_timeout:g}s)"
             )
-        if self._speaks is not None and self._speaks[1].unknown and not self._window.confirmed:
+        assert self._speaks is not None, "there is a connection"
+        dialect = self._speaks[1]
+        if dialect.unknown and not self._window.confirmed:
             sent = counted(self._window.in_flight, "message")
             raise ReceiptTimeout(
                 f"{connection.peer} confirmed none of {sent} within receiptTimeout "
@@ -241,12 +243,13 @@ class Sender:
         progress.blocked = True
         log.warning(
             "%s has confirmed nothing for %.0f s%s: it counts as blocked. The task waits for it up to "
-            "blockedTimeout (%gs); without a receipt yet: %s",
+            "blockedTimeout (%gs); without a receipt yet: %s. Find out why: %s",
             connection.peer,
             progress.silence,
             " and takes no more bytes" if connection.has_unsent else "",
             options.blocked_timeout,
             counted(self._window.unconfirmed, "message"),
+            dialect.blocked,
         )
 
     def _poll(self, connection: Connection, timeout: float) -> None:

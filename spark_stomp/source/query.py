@@ -169,6 +169,7 @@ class QueryRuntime:
             is_stopping=self._stopping,
             number=1 if self._status is None else self._status.number,
             observed=observed,
+            told=self._options.told,
         ).shown()
 
     def _observed(self) -> Observed:

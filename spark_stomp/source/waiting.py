@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.quoting import counted, duration, listed
@@ -19,6 +20,8 @@ from spark_stomp.status.receivers import Observed, Waiting
 
 log = get_log(__name__)
 
+EMPTY_OR_TAKEN: Final = " (it is empty, or another consumer has them)"
+"""What the query itself cannot know of a queue that brings nothing."""
 # Seconds between two looks, and how many looks a rate is taken over.
 _PERIOD, _LOOKS = 1.0, 11
 # Seconds after which a wait is logged. Then the pauses double, up to the longest one.
@@ -139,9 +142,13 @@ def _broker(known: Known) -> Waiting:
     unacked = sum(one.unacked for one in known.statuses)
     if unacked:
         return Waiting("broker", f"the broker: nothing new, {counted(unacked, 'message')} un-acked")
-    return Waiting(
-        "broker", "the broker: nothing un-acked and nothing new (it is empty, or another consumer has them)"
-    )
+    if missing := [name for one in known.statuses for name in one.missing]:
+        return Waiting(
+            "queue",
+            f"the broker: a first message in {listed(missing)}, which was not there before this "
+            "query: check the name",
+        )
+    return Waiting("broker", f"the broker: nothing un-acked and nothing new{EMPTY_OR_TAKEN}")
 
 
 class Monitor:

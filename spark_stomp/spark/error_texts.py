@@ -8,8 +8,9 @@ of a StompError helps the user. So the methods that Spark calls are decorated wi
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator
-from typing import ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from spark_stomp.errors import StompError
 from spark_stomp.logs import get_log
@@ -18,6 +19,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 log = get_log(__name__)
+
+# Our sentence ends with its line, but for a list of problems.
+_SENTENCE: Final = re.compile(r"\[STOMP_[A-Z0-9_]+\] .*(?:\n  - .*)*")
+# The last line of a traceback of Python.
+_RAISED: Final = re.compile(r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b.*", re.MULTILINE)
 
 
 def plainly(call: Callable[P, T]) -> Callable[P, T]:
@@ -52,3 +58,23 @@ def plain_iterator(call: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
             raise error.with_traceback(None) from None
 
     return called_by_spark
+
+
+def reason(of: Any) -> str | None:
+    """Why a query failed, in one sentence: without the plan and the stack traces that Spark puts around it.
+
+    ``of`` is an exception of Spark, as ``query.awaitTermination()`` raises it, or a streaming query. None for
+    a query that has not failed.
+
+    If the error is none of this package, the answer is the last line of Python's traceback, or the first line
+    of the text. If the process of the source was killed, Spark knows no reason: ``spark-stomp why`` does.
+    """
+    ask = getattr(of, "exception", None)
+    error = ask() if callable(ask) else of
+    if error is None:
+        return None
+    text = str(error)
+    if ours := _SENTENCE.search(text):
+        return ours[0]
+    raised: list[str] = _RAISED.findall(text)
+    return raised[-1] if raised else text.strip().partition("\n")[0]

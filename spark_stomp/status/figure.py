@@ -90,6 +90,15 @@ class Counter(Figure):
         return super().number(value)
 
 
+class Word(Gauge):
+    """One of a few words. Its metric is 1, and has the word as the label ``on``."""
+
+    def number(self, value: Any) -> float:
+        if not isinstance(value, str):
+            raise ValueError("no word")
+        return 1
+
+
 class Time(Gauge):
     """A time: seconds since 1970 in Prometheus, ISO 8601 in UTC in the document."""
 

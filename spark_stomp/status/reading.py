@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from spark_stomp.quoting import shown
-from spark_stomp.status.figure import VERSION, Part, Status
-from spark_stomp.status.files import StatusFile, parsed, status_at
+from spark_stomp.status.figure import VERSION, Figure, Part, Status, Time, Word, moment
+from spark_stomp.status.files import StatusFile, is_gone, parsed, status_at
 from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart
+
+# Seconds without a write after which a process counts as gone, as for the alert StompQueryGone. A judgement.
+_SILENT: Final = 180.0
 
 
 def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
@@ -74,9 +78,14 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
     for status in every:
         # Checkpoints of several queries may have the same last part. The file tells them apart.
         labels = {"query": status["query"], "file": status.get("file", "")}
+        over = is_over(status)
         for part, figures, own in _parts(status):
-            named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in (labels | own).items())
             for figure, number in part.numbers(figures):
+                if over and is_rate(figure):
+                    continue
+                word = {"on": figures[figure.key]} if isinstance(figure, Word) else {}
+                every_label = (labels | own | word).items()
+                named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in every_label)
                 name = part.metric_of(figure)
                 meaning = figure.meaning.replace("\\", "\\\\")
                 series = metrics[f"# HELP {name} {meaning}\n# TYPE {name} {figure.kind}\n"]
@@ -85,6 +94,18 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
                     raise ValueError(f"two statuses have the same labels: {shown(named, 300)}")
                 series[named] = f"{name}{{{named}}} {number!r}\n"
     return "".join(head + "".join(series.values()) for head, series in metrics.items())
+
+
+def is_over(status: Status) -> bool:
+    """Whether nobody writes this status any more: the query has ended, or its process was killed."""
+    written = status.get("written_at")
+    silent = written is not None and time.time() - moment(written) > _SILENT
+    return not status.get("running") or silent or is_gone(status)
+
+
+def is_rate(figure: Figure) -> bool:
+    """Whether it would stay for ever as it was, once nobody writes the status any more."""
+    return figure.passing and not isinstance(figure, Time)
 
 
 def _parts(status: Status) -> Iterator[tuple[type[Part], Status, dict[str, object]]]:

@@ -80,6 +80,11 @@ class ReceiverPart(Part):
         """Since when the receiver is not subscribed."""
         return None if self.status.connection.connected else self.status.connection.since
 
+    @Time(passing=True)
+    def heard_at(self) -> float | None:
+        """When the last bytes came from the broker, heart-beats among them; null before the first."""
+        return self.status.heard_at
+
     @Gauge()
     def attempts(self) -> int:
         """Failed attempts to connect since `disconnected_since`."""

@@ -121,7 +121,7 @@ class SinkPart(Part):
 
     prefix = "sink_"
 
-    options: SinkOptions
+    of: SinkOptions
     tasks: TaskFigures
     spark_run: str | None
     number: int | None
@@ -136,7 +136,7 @@ class SinkPart(Part):
     @Figure()
     def query(self) -> str:
         """The user's name of the query, else the last part of its checkpoint."""
-        return query_name(self.options)
+        return query_name(self.of)
 
     @Figure()
     def run(self) -> str | None:
@@ -147,6 +147,11 @@ class SinkPart(Part):
     def host(self) -> str:
         """The machine of the process that wrote this."""
         return platform.node()
+
+    @Figure()
+    def options(self) -> Document:
+        """The options that the sink was given; null in place of what may be a secret."""
+        return dict(self.of.told)
 
     @Time()
     def started_at(self) -> float | str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_stomp.errors import StompError
-from spark_stomp.status.figure import VERSION, Counter, Figure, Gauge, Part, Time
+from spark_stomp.status.figure import VERSION, Counter, Figure, Gauge, Part, Time, Word
 from spark_stomp.status.receivers import Figures, Observed, ReceiverPart, TotalsPart
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class QueryPart(Part):
     is_stopping: bool = False
     number: int = 1
     observed: Observed = field(default_factory=Observed)
+    told: tuple[tuple[str, str | None], ...] = ()
 
     @Figure()
     def version(self) -> int:
@@ -188,6 +189,11 @@ class QueryPart(Part):
         """What has to happen before the query gets on, in one sentence."""
         return None if self.observed.waiting is None else self.observed.waiting.text
 
+    @Word(metric="waiting", label="waits for", passing=True)
+    def waiting_on(self) -> str | None:
+        """The same in one word, which is the metric's label `on`."""
+        return None if self.observed.waiting is None else self.observed.waiting.on
+
     @Time()
     def waiting_since(self) -> float | None:
         """Since when the query waits for that."""
@@ -212,6 +218,11 @@ class QueryPart(Part):
     def written_at(self) -> float:
         """When this status was written."""
         return time.time()
+
+    @Figure()
+    def options(self) -> Figures:
+        """The options that the source was given; null in place of what may be a secret."""
+        return dict(self.told)
 
     @Figure()
     def totals(self) -> Figures:

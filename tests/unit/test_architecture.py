@@ -41,7 +41,7 @@ SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 SEND_NOTHING = {PACKAGE / "frameserver" / "server.py", PACKAGE / "spark" / "worker_tuning.py"}
 # Behind an extra, and imported only when a URL or a command asks for it.
 EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}} | {
-    PACKAGE / "commands" / f"{name}.py": {"rich"} for name in ("messages", "probe", "screen", "status")
+    PACKAGE / "commands" / f"{name}.py": {"rich"} for name in ("messages", "probe", "screen", "status", "why")
 }
 # Modules with an `__all__`, besides `_autoload`, which needs Spark.
 NAMES = ("__init__", "devbroker/__init__", "status/__init__", "errors", "devbroker/pytest_plugin")

@@ -142,6 +142,11 @@ VALUES: list[tuple[Callable[..., object], Options, str, object]] = [
     (source, {"maxFrameBytes": "1m", "maxBodyBytes": "64k"}, "connection.limits.max_body", 1 << 16),
     (source, {"maxHeaderLineBytes": "1k"}, "connection.limits.max_header_line", 1024),
     (source, {"maxHeaders": "5"}, "connection.limits.max_headers", 5),
+    *[
+        (one, {"managementUrl": " https://b:15671/x/ "}, "connection.management_url", "https://b:15671/x")
+        for one in (source, sink)
+    ],
+    (source, {"failOnMissingQueue": "true"}, "fail_on_missing_queue", True),
     (sink, {"priority": "9"}, "message.priority", 9),
     (sink, {"login": "ada", "passwordFile": "/run/p"}, "connection.password_file", "/run/p"),
     (source, {}, "reconnect", ReconnectOptions(timeout=300.0, first_delay=0.25, longest_delay=30.0)),
@@ -221,6 +226,9 @@ ONE_PROBLEM: list[Problem] = [
         for header in ("prefetch-count", "activemq.prefetchSize", "consumer-window-size", "Prefetch-Count")
     ],
     (source, {"subscribeHeaders": '{"subscription-type": "x"}'}, "use the option destinationType"),
+    *wrong(source, "managementUrl", "must be like http://", "b:15672", "ftp://b", "http://", "http://b:0"),
+    *wrong(source, "managementUrl", "must be like http://", f"http://me:{SECRET}@b", f"http://b?x={SECRET}"),
+    (tls, {"managementUrl": "http://b:15672"}, "would send the login as plain text, which url encrypts"),
     (source, {"destinationType": "stream"}, "must be one of queue, topic"),
     (sink, {"persistent": "yes"}, "must be one of true, false, unset"),
     (sink, {"sendHeaders": '{"destination": "x"}'}, "destination: use the option destination"),
@@ -377,6 +385,11 @@ class TestKeys:
     def test_other_names_lead_somewhere(self, name: str, words: str) -> None:
         assert words in the_problem(source, **{name: SECRET})
 
+    def test_a_misspelled_option_of_another_kind(self) -> None:
+        """As of ``spark-stomp probe URL -o prefech=3``, without a destination."""
+        (problem,) = problems(lambda: parse_sink_options({"url": "stomp://b", "prefech": "3"}))
+        assert problem == "prefech is not an option; did you mean prefetch, of stream reads (readStream)?"
+
     @pytest.mark.parametrize("scope", ["source", "batch", "sink"])
     def test_remedies_name_options_that_are_there(self, scope: Scope) -> None:
         own = {option.key for option in OPTIONS if scope in option.scopes}
@@ -519,6 +532,27 @@ class TestSecrets:
         assert options.connection.password == options.connection.tls.key_password == SECRET
         assert options.connection.secret_connect_headers == (("a", SECRET),)
         assert SECRET not in repr(options)
+
+    def test_are_not_told_to_the_status(self) -> None:
+        given = {
+            "url": "wss://b/ws?x=1",
+            "login": "me@corp",
+            "passwordFile": "/run/p",
+            "tlsCaFile": CERTIFICATE,
+            "tlsCertFile": "/c.pem",
+            "tlsKeySecret": KEY,
+            "secretConnectHeaders": f'{{"a": "{SECRET}"}}',
+            "connectHeaders": '{"b": "c"}',
+            "journal": f"s3://key:{SECRET}@bucket/journal",
+            "prefetch": "7",
+        }
+        told = dict(source(**given).told)
+        assert told == dict.fromkeys(given) | {
+            "destination": "/queue/a",
+            **{key: given[key] for key in ("login", "passwordFile", "tlsCertFile", "prefetch")},
+        }
+        assert dict(source(login="me", passwordFile="run/p").told)["passwordFile"] is None
+        assert dict(sink(url="stomp://b", tTl="5s").told) == {"url": "stomp://b", "ttl": "5s"}
 
     def test_their_keys_are_such_as_spark_redacts(self) -> None:
         secret = {option.key for option in OPTIONS if option.secret}

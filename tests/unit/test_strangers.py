@@ -36,11 +36,11 @@ LONG = "x" * 1_000_000
 
 # What the package says to others than loggers: only here, and each through quoting or json.
 COMMANDS = ("messages", "peek", "main", "connecting", "devbroker", "probe", "send", "status", "tail")
-WRITERS = {"logs.py"} | {f"commands/{name}.py" for name in (*COMMANDS, "screen", "unsubscribe")}
+WRITERS = {"logs.py"} | {f"commands/{name}.py" for name in (*COMMANDS, "screen", "unsubscribe", "why")}
 # Errors that are no StompErrors: arguments of the user's own, what becomes an OptionError or an OSError of a
 # file, and what no user sees. Everything else may hold a stranger's words.
 OTHER_ERRORS = {
-    "UsageError": {f"commands/{name}.py" for name in (*COMMANDS, "trial")},
+    "UsageError": {f"commands/{name}.py" for name in (*COMMANDS, "statuses", "trial")},
     "ArgumentTypeError": {"commands/devbroker.py", "commands/messages.py"},
     "OSError": {"commands/devbroker.py", "files.py", "status/files.py"},
     # In the tests of whoever uses the dev broker.

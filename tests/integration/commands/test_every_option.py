@@ -36,7 +36,7 @@ USED = {
 REFUSED = {
     "sink": {
         "headerColumns": "x", "dedupKey": "body", "dedupHeader": "x", "checkpointLocation": "/c",
-        "queryName": "q", "statusFile": "/s",
+        "queryName": "q", "statusFile": "/s", "managementUrl": "http://b",
     },
     "batch": {"maxMessages": "5", "bodyDecodeErrors": "null", "idHeader": "x"},
 }

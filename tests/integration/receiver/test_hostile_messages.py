@@ -195,6 +195,45 @@ class TestStreams:
         (told,) = [one for one in caplog.messages if "has no queue" in one]
         assert "RabbitMQ has no queue a: the subscription declares it, and it is empty" in told
 
+    def test_a_queue_that_was_not_there_is_told_until_it_brings_a_message(self) -> None:
+        class Empty(RabbitMQ):
+            def _asked(self, number: int, frame: bytes) -> bytes:
+                answer = super()._asked(number, frame)
+                return answer if answer.startswith(b"ERROR") else b""
+
+        rabbit = Empty("nobody", silent="NOT_FOUND - no queue 'a' in vhost '/'")
+        with receiving(rabbit.broker.serve) as receiver:
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+            assert receiver.status().missing == ("/queue/a",)
+            rabbit.broker.sockets[0].sendall(message(1))
+            wait_until(lambda: receiver.status().missing == (), what="the first message")
+
+    @pytest.mark.parametrize(
+        ("answer", "kind", "words"),
+        [
+            ("NOT_FOUND - no queue 'a' in vhost '/'", DestinationRefused, "/queue/a is not there, and fail"),
+            ("ACCESS_REFUSED - access to queue", UnsupportedError, "cannot be known: the login may not read"),
+            ("PRECONDITION_FAILED - invalid arg 'x-stream-offset'", type(None), ""),
+        ],
+    )
+    def test_a_queue_that_must_be_there(self, answer: str, kind: type, words: str) -> None:
+        rabbit = RabbitMQ("nobody", silent=answer)
+        refused = failure(rabbit, failOnMissingQueue="true")
+        assert isinstance(refused, kind) and words in str(refused)
+
+    def test_all_that_must_be_there_are_asked_for(self) -> None:
+        rabbit, queues = RabbitMQ("nobody"), [f"/queue/q{number}" for number in range(25)]
+        with receiving(rabbit.broker.serve, queues, failOnMissingQueue="true") as receiver:
+            receiver.wait_received(75)
+        assert len(rabbit.questions) == 25
+
+    def test_another_broker_that_does_not_tell_whether_it_is_there(self) -> None:
+        with receiving(
+            ScriptedBroker(b"x", lambda number, frame: b"").serve, failOnMissingQueue="true"
+        ) as one:
+            refused = one.wait_failed()
+        assert isinstance(refused, UnsupportedError) and "how to ask this broker (generic)" in str(refused)
+
     def test_at_most_twenty_are_asked_for(self) -> None:
         rabbit = RabbitMQ("nobody")
         with receiving(rabbit.broker.serve, [f"/queue/q{number}" for number in range(25)]) as receiver:

@@ -22,6 +22,7 @@ from support.slices import encoded, slices
 from support.tcp import says, stomp_server
 from support.waiting import PATIENCE, pause, wait_until
 
+from spark_stomp.brokers import dialect_named
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, DestinationRefused, LoginRefused, ReceiptTimeout
@@ -552,6 +553,7 @@ class TestABlockedBroker:
         assert (figures.confirmed, figures.resent, figures.connections) == (100, 0, 1)
         assert 0.2 <= figures.blocked_seconds < 30
         assert "and takes no more bytes: it counts as blocked" in caplog.text
+        assert f"Find out why: {dialect_named('devbroker').blocked}" in caplog.text
         assert "takes messages again; it was blocked" in caplog.text
 
     @pytest.mark.rule("S.4", "S.6")

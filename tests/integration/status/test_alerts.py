@@ -21,6 +21,9 @@ OF = {
     "malformed_total": SOURCE + ',receiver="r"',
     "sink_blocked_seconds_total": 'query="NAME",file="f"',
     "sink_failed_timestamp_seconds": 'query="NAME",file="f"',
+    "sink_confirmed_total": 'query="NAME",file="f"',
+    "waiting": SOURCE + ',on="queue"',
+    "waiting@": SOURCE + ',on="acks"',
 }
 # A query that runs: its metrics minute by minute, as promtool writes series.
 RUNS = {
@@ -66,7 +69,20 @@ STATES: dict[str, tuple[Mapping[str, str], set[str], set[str], set[str]]] = {
         set(),
         {"StompBatchTakesLong", "StompNothingCommitted"},
     ),
+    "wrong queue": ({"waiting": "1x60"}, set(), {"StompQueueMissing"}, {"StompQueueMissing"}),
+    "broker without room": (
+        {"waiting@": "1x60"},
+        {"StompBrokerConfirmsNothing"},
+        {"StompBrokerConfirmsNothing"},
+        {"StompBrokerConfirmsNothing"},
+    ),
     "malformed messages": ({"malformed_total": "0x3 9x60"}, *[{"StompMalformedMessages"}] * 2, set()),
+    "sink that is blocked now": (
+        {"batch_since_timestamp_seconds": "0x60", "sink_confirmed_total": "7x60"},
+        set(),
+        {"StompSinkStands"},
+        {"StompSinkStands", "StompBatchTakesLong"},
+    ),
     "blocked sink": ({"sink_blocked_seconds_total": "0+60x60"}, *[{"StompSinkBlocked"}] * 3),
     "failed sink": ({"sink_failed_timestamp_seconds": "60x60"}, *[{"StompSinkFailed"}] * 3),
     "always-on-stopped": (ENDED, set(), {"StompQueryNotRunning"}, {"StompQueryNotRunning"}),
@@ -96,7 +112,7 @@ def checked(promtool: Path, folder: Path, *tests: Mapping[str, Any]) -> str:
 def series(name: str, differs: Mapping[str, str]) -> list[dict[str, str]]:
     return [
         {
-            "series": f"spark_stomp_{metric}{{{OF.get(metric, SOURCE)}}}".replace("NAME", name),
+            "series": f"spark_stomp_{metric.rstrip('@')}{{{OF.get(metric, SOURCE)}}}".replace("NAME", name),
             "values": values,
         }
         for metric, values in (RUNS | differs).items()

@@ -25,7 +25,7 @@ class Reading:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.waits: list[float] = []
-        clock = SimpleNamespace(sleep=self.waits.append, monotonic=time.monotonic)
+        clock = SimpleNamespace(sleep=self.waits.append, monotonic=time.monotonic, time=time.time)
         monkeypatch.setattr(pause, "time", clock)
         self.deliveries = Deliveries(1 << 20, Log(DedupIndex()), "q#0")
         self.deliveries.connected(keyed=False)

@@ -50,6 +50,11 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             "the broker: nothing un-acked and nothing new (it is empty, or another consumer has them)",
         ),
         (
+            replace(IDLE, statuses=[RECEIVER, replace(RECEIVER, missing=("/queue/b",))]),
+            "queue",
+            "the broker: a first message in /queue/b, which was not there before this query: check the name",
+        ),
+        (
             replace(IDLE, statuses=[replace(RECEIVER, unacked=50)]),
             "broker",
             "the broker: nothing new, 50 messages un-acked",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_stomp.errors import ConnectFailed, StompError
-from spark_stomp.spark.error_texts import plain_iterator, plainly
+from spark_stomp.spark.error_texts import plain_iterator, plainly, reason
 
 
 def deep(error: type[Exception]) -> int:
@@ -69,3 +69,38 @@ def test_rows_before_the_error_come() -> None:
     assert next(iterator) == 1
     with pytest.raises(ConnectFailed):
         next(iterator)
+
+
+SENTENCE = "[STOMP_CONNECTION_LOST] it broke; the last attempt: [STOMP_CONNECT_FAILED] nobody there. Do this"
+LIST = "[STOMP_OPTIONS_INVALID] 2 problems:\n  - url is required\n  - x is not an option"
+ZERO = "ZeroDivisionError: division by zero"
+OF_SPARK = (
+    "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON] Traceback (most recent call last):\n"
+)
+PLAN = "\n SQLSTATE: 38000\n\n=== Streaming Query ===\nException in thread\n[STOMP_X] of the plan"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{OF_SPARK}spark_stomp.errors.ConnectionLost: {SENTENCE}{PLAN}", SENTENCE),
+        (f"{OF_SPARK}spark_stomp.errors.OptionError: {LIST}{PLAN}", LIST),
+        (f"{OF_SPARK}  File x, in y\n    return 1 / 0\n{ZERO}\n\n\tat py4j.Protocol", ZERO),
+        ("java.io.EOFException\n\tat java.base", "java.io.EOFException"),
+        ("no such table\nplan", "no such table"),
+    ],
+)
+def test_the_reason_is_a_sentence(text: str, told: str) -> None:
+    class Query:
+        def exception(self) -> Exception:
+            return ValueError(text)
+
+    assert reason(ValueError(text)) == reason(Query()) == told
+
+
+def test_a_query_that_runs_has_no_reason() -> None:
+    class Query:
+        def exception(self) -> None:
+            return None
+
+    assert reason(Query()) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from spark_stomp.status import prometheus, read_status, read_statuses
+from spark_stomp.status.figure import iso
 from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart
@@ -50,6 +52,23 @@ class TestPrometheus:
         for twice in ((path, f"file:{path}"), (FORGED, FORGED)):
             with pytest.raises(ValueError, match='two statuses have the same labels: query="q"'):
                 prometheus(*twice)
+
+    def test_what_a_query_waits_for_is_a_label(self) -> None:
+        shown = parsed(prometheus(FORGED | {"running": True, "waiting_on": 'spark"'}))
+        assert ("spark_stomp_waiting", {"query": "q", "file": "", "source": "1", "on": 'spark"'}, 1) in shown
+        assert "spark_stomp_waiting" not in prometheus(FORGED | {"waiting_on": None})
+        with pytest.raises(ValueError, match="its waiting_on is 5"):
+            prometheus(FORGED | {"waiting_on": 5})
+
+    @pytest.mark.parametrize(("seconds", "there"), [(100, True), (200, False)])
+    def test_rates_of_a_process_that_is_gone_are_not_there(self, seconds: int, there: bool) -> None:
+        totals = {"rows": 5, "rows_per_second": 9.5, "received_per_second": 9.5}
+        written = iso(time.time() - seconds)
+        one = FORGED | {"running": True, "written_at": written, "waiting_on": "spark", "totals": totals}
+        names = {name for name, _, _ in parsed(prometheus(one))}
+        rates = {"spark_stomp_rows_per_second", "spark_stomp_received_per_second", "spark_stomp_waiting"}
+        assert names >= {"spark_stomp_rows_total", "spark_stomp_written_timestamp_seconds"}
+        assert names & rates == (rates if there else set())
 
     def test_a_run_more_changes_no_series(self, tmp_path: Path) -> None:
         path, series = tmp_path / "status.json", []

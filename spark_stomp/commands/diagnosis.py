@@ -1,0 +1,153 @@
+"""How a query is, from its status alone: a kind, a headline for the table, and the sentence of ``why``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from spark_stomp.quoting import counted, duration, listed
+from spark_stomp.status.figure import Status, moment
+from spark_stomp.status.files import is_gone
+
+# Seconds after which a batch counts as slow, as for the alert StompBatchTakesLong. A judgement.
+_LONG: Final = 1800.0
+# Seconds for which a broker with heart-beats may be silent, and without them too unless something is wrong. A
+# judgement, not measured.
+_SILENT: Final = 30.0
+
+
+class Kind(Enum):
+    """What is wrong with a query, or nothing. Each has its own exit code of ``why``."""
+
+    FINE = 0
+    FAILED = 10
+    GONE = 11
+    UNFINISHED = 12
+    CONNECTION = 13
+    BLOCKED = 14
+    SLOW = 15
+    QUEUE = 16
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """``headline`` is for the table of ``spark-stomp status``, ``style`` its colour, ``text`` a sentence.
+
+    ``style`` is ``green``, ``yellow`` if the query has ended, or ``red``.
+    """
+
+    kind: Kind
+    style: str
+    headline: str
+    text: str
+
+
+def diagnose(status: Status, silence: float) -> Diagnosis:
+    """How a query is. One that has written nothing for ``silence`` seconds counts as gone."""
+    failure = sink_failure(status)
+    if "written_at" not in status:
+        # Only a sink writes this status, and only after a batch. So its silence means nothing.
+        return _of_sink(status["sink"] or {}, failure)
+    if status.get("failure"):
+        ago = duration(age(status.get("written_at")))
+        return Diagnosis(Kind.FAILED, "red", "failed", f"it failed {ago} ago: {status['failure']}")
+    if not status.get("running"):
+        return _ended(status, failure)
+    if is_gone(status) or (silent := age(status["written_at"])) > silence:
+        return _gone(status, None if is_gone(status) else silent)
+    found = _away(status.get("receivers") or {}) or _waiting(status)
+    if failure is not None:
+        text = f"{failure}. Now it waits for {status.get('waiting_for')}"
+        return Diagnosis(Kind.UNFINISHED, "red", found.headline, text)
+    return found
+
+
+def _of_sink(sink: Status, failure: str | None) -> Diagnosis:
+    if failure is not None:
+        return Diagnosis(Kind.UNFINISHED, "red", "sink only, which failed", failure)
+    ago = duration(age(sink.get("written_at")))
+    text = f"only its sink writes a status, and that finished batch {sink.get('batch')} {ago} ago"
+    return Diagnosis(Kind.FINE, "green", "sink only", text)
+
+
+def _ended(status: Status, failure: str | None) -> Diagnosis:
+    left = (status.get("totals") or {}).get("rows_waiting")
+    again = (
+        f". {counted(left, 'message')} in no committed batch: the next run gets them again" if left else ""
+    )
+    ago = duration(age(status.get("written_at")))
+    if failure is None and not status.get("unfinished"):
+        return Diagnosis(Kind.FINE, "yellow", "ended", f"it ended in order {ago} ago{again}")
+    text = failure or (
+        f"it ended {ago} ago, and no commit of its last batch was seen: the query failed, in its sink for "
+        "example, or was stopped just then; or a one-time run had no checkpointLocation to look at"
+    )
+    return Diagnosis(Kind.UNFINISHED, "red", "ended within a batch", text + again)
+
+
+def _gone(status: Status, silent: float | None) -> Diagnosis:
+    if silent is None:
+        headline = "gone: its process has ended without a word"
+    else:
+        headline = f"gone? no sign of life for {duration(silent)}"
+    ago = duration(age(status["written_at"]))
+    last = f", when it waited for {status['waiting_for']}" if status.get("waiting_for") else ""
+    text = (
+        f"its process {status.get('pid')} on {status.get('host')} was killed, or the machine is away: it "
+        f"wrote its last status {ago} ago{last}. What was not committed comes again at the next start"
+    )
+    return Diagnosis(Kind.GONE, "red", headline, text)
+
+
+def _away(receivers: Mapping[str, Status]) -> Diagnosis | None:
+    away = {name: one for name, one in receivers.items() if not one.get("connected")}
+    if not away:
+        return None
+    one = next(iter(away.values()))
+    text = f"no connection for {listed([*away])} for {duration(age(one.get('disconnected_since')))}"
+    if attempts := one.get("attempts"):
+        text += f", {counted(attempts, 'attempt')} failed"
+    if error := one.get("last_error"):
+        text += f": {error}"
+    headline = f"running, {len(away)} of {counted(len(receivers), 'receiver')} not connected"
+    return Diagnosis(Kind.CONNECTION, "red", headline, text)
+
+
+def _waiting(status: Status) -> Diagnosis:
+    """Of a query that runs, with all connections."""
+    if not status.get("waiting_for"):
+        received = (status.get("totals") or {}).get("received_per_second", 0.0)
+        return Diagnosis(Kind.FINE, "green", "running", f"it works, with {received:,.0f} messages a second")
+    since = age(status.get("waiting_since"))
+    on, kind = status.get("waiting_on"), Kind.FINE
+    text = f"it has waited for {duration(since)} for {status['waiting_for']}"
+    receivers: Mapping[str, Status] = status.get("receivers") or {}
+    paused = [age(one["paused_since"]) for one in receivers.values() if one.get("paused_since")]
+    if on == "spark" and (paused or age(status.get("batch_since")) > _LONG):
+        kind = Kind.SLOW
+    elif on == "acks" and since > _SILENT:
+        kind = Kind.BLOCKED
+    elif on == "queue":
+        kind = Kind.QUEUE
+    quiet = max((age(one["heard_at"]) for one in receivers.values() if one.get("heard_at")), default=0.0)
+    if quiet > _SILENT and not paused:
+        text += f". Nothing was heard from the broker for {duration(quiet)}"
+    return Diagnosis(kind, "green", "running", text)
+
+
+def sink_failure(status: Status) -> str | None:
+    """Why the sink's last batch in this run was not finished, and when; None if it was."""
+    sink, began = status.get("sink") or {}, status.get("started_at")
+    if began is not None and sink.get("failed_at") and moment(sink["failed_at"]) < moment(began):
+        return None
+    if not sink.get("failure"):
+        return None
+    return f"{duration(age(sink.get('failed_at')))} ago {sink['failure']}"
+
+
+def age(since: Any) -> float:
+    """Seconds since a time in the status; at least 0, because clocks of two machines may differ."""
+    return 0.0 if since is None else max(0.0, time.time() - moment(since))

@@ -1,0 +1,288 @@
+"""Say in three lines why a query does not get on, or that nothing is wrong.
+
+The first says what it waits for, or why it has ended, from its status file. The
+second says what the broker answers: it is asked with the query's own options,
+which are in the status file but for secrets. The third says what to type next.
+Nothing is consumed. An ActiveMQ or an Artemis that is set up for it is asked by
+a message how much waits, RabbitMQ by HTTP if the query has managementUrl.
+
+A password is taken from the query's passwordFile if it is on this machine, or
+as for the other commands. Without it the broker is not asked.
+
+examples:
+  spark-stomp why /data/checkpoints/orders
+  spark-stomp why /data/checkpoints/orders --password-file /run/secrets/orders
+  spark-stomp why s3://bucket/status/orders.json --offline
+
+exit codes:
+  0    nothing is wrong: it runs, or has ended in order
+  1    there is no status, or it cannot be read
+  2    the arguments are wrong, or there is no such file or folder
+  10   an error ended it
+  11   its process is gone: killed, or its machine is away
+  12   it ended within a batch, or its sink failed
+  13   no connection to the broker, or the broker does not answer
+  14   the broker confirms nothing: memory or disk is full
+  15   memory is full, or Spark has worked on one batch for half an hour
+  16   its queue was not there before
+  130  Ctrl-C
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from rich.text import Text
+
+from spark_stomp.brokers import Dialect
+from spark_stomp.brokers.known import GENERIC
+from spark_stomp.commands import FAILED
+from spark_stomp.commands.connecting import add_option_arguments, given_options, with_login
+from spark_stomp.commands.diagnosis import Diagnosis, Kind, diagnose
+from spark_stomp.commands.screen import Screen, said
+from spark_stomp.commands.statuses import StatusSource, Unread
+from spark_stomp.errors import ConnectTimeout, OptionError, StompError, UnsupportedError
+from spark_stomp.options import ConnectionOptions, parse_sink_options
+from spark_stomp.options.fields import options_of
+from spark_stomp.quoting import counted, line, shown
+from spark_stomp.source.waiting import EMPTY_OR_TAKEN
+from spark_stomp.status.figure import Status
+from spark_stomp.transport import open_connection
+from spark_stomp.transport.retry import is_login_error
+from spark_stomp.transport.standing import Standing, standing, takes_messages
+
+# The options of a query that a connection needs, by their keys in the status. Only the query itself may have
+# its client id.
+_CONNECTING: Final = {
+    option.key: option
+    for option in options_of(ConnectionOptions)
+    if option.key not in ("clientId", "logLevel")
+}
+_PASSWORDS: Final = {"password", "passwordfile"}
+# Seconds within which the broker must answer. A judgement: this command is for people who wait.
+_PATIENCE: Final = 5.0
+# Queues of which the broker is asked how much waits there. A judgement, not measured.
+_MOST_ASKED: Final = 5
+# Errors about which a connection from here may say more.
+_OF_CONNECTIONS: Final = re.compile(
+    r"\[STOMP_(CONNECT|NOT_A_STOMP|TLS|LOGIN|CLIENT_ID|PASSWORD|VERSION|HEARTBEAT|DESTINATION|SUBSCRIBE)"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="status file, or folder of a checkpoint")
+    parser.add_argument("--offline", action="store_true", help="do not ask the broker")
+    add_option_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    place = StatusSource(arguments.path)
+
+    def told(status: Status) -> tuple[Kind, list[Text]]:
+        answer = _ask(status, arguments, own=place.is_own)
+        found = _with_answer(diagnose(status, place.silence), status, answer)
+        style = found.style if found.kind is Kind.FINE else "red"
+        return found.kind, [
+            _line("why", f"{status.get('query')}: {found.text}", style),
+            _line("broker", answer.text),
+            _line("next", _next_step(found, status, answer, arguments.path)),
+        ]
+
+    try:
+        every = place.read(lambda statuses: [*map(told, statuses)])
+    except Unread as error:
+        sys.stderr.write(line(f"spark-stomp: {error}") + "\n")
+        return FAILED
+    Screen(sys.stdout).whole(*(text for _, texts in every for text in texts))
+    return max(kind.value for kind, _ in every)
+
+
+def _line(label: str, text: str, style: str = "") -> Text:
+    return said(f"{label:<8}", "bold").append_text(said(text, f"not bold {style}"))
+
+
+# --- the broker
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What the broker said; ``text`` is a sentence.
+
+    - ``options``: those with which it was asked, by their keys in lower case.
+    - ``standing``: the figures of the queue, if the query has only one.
+    - ``alarm``: why the broker takes no messages.
+    - ``error``: why it could not be asked.
+    """
+
+    text: str
+    options: Mapping[str, str]
+    dialect: Dialect | None = None
+    standing: Standing | None = None
+    alarm: str | None = None
+    error: StompError | None = None
+
+
+def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer:
+    """Ask the broker. If the query waits for its sink, and that has a broker, ask that one.
+
+    Who wrote a status that is not the caller's ``own`` must not choose where a password goes, nor the file
+    that it is read from.
+    """
+    of_sink, of_source = (status.get("sink") or {}).get("options"), status.get("options") or {}
+    by_sink = status.get("waiting_on", "spark") == "spark" and bool(of_sink)
+    told = of_sink if by_sink else status.get("options")
+    if by_sink and told and of_source.get("url") == told.get("url") and "managementUrl" in of_source:
+        told = {"managementUrl": of_source["managementUrl"], **told}
+    if not isinstance(told, Mapping):
+        return _Answer("not asked: the status has no options of the query, an older release wrote it", {})
+    if not own:
+        told = {key: None if key in ("url", "managementUrl", "passwordFile") else told[key] for key in told}
+    texts, missing = _texts(told, arguments)
+    if not own and "url" in missing and not arguments.offline:
+        return _Answer("not asked: the status is another user's, so give the address with -o url=URL", texts)
+    if arguments.offline or missing:
+        why = "--offline" if arguments.offline else f"the status has no {', '.join(missing)} of the query"
+        return _Answer(f"not asked: {why}", texts)
+    queues = [str(told.get("destination"))] if by_sink else _queues(status)
+    try:
+        options = parse_sink_options(texts).connection
+        patience = min(options.connect_timeout, _PATIENCE)
+        options = replace(options, connect_timeout=patience, log_level="error")
+        return _asked(options, texts, queues, status)
+    except OptionError as error:
+        return _Answer(f"not asked: {error}", texts)
+    except StompError as error:
+        text = str(error)
+        if isinstance(error, ConnectTimeout) and any(one.get("heard_at") for one in _receivers(status)):
+            begin = text.partition(";")[0]
+            text = f"{begin}. It answered the query before: it hangs, or the network drops packets"
+        return _Answer(text, texts, error=error)
+
+
+def _texts(told: Mapping[str, Any], arguments: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
+    """The options for a connection, and the keys of those that the query had and that nobody has given."""
+    of_query = {key: text for key, text in told.items() if key in _CONNECTING}
+    texts = {key.lower(): text for key, text in of_query.items() if isinstance(text, str)}
+    given = given_options(arguments)
+    if arguments.login:
+        texts.pop("login", None)
+    if given.keys() & _PASSWORDS or arguments.password_file or not _is_file(texts.get("passwordfile")):
+        texts.pop("passwordfile", None)
+    texts |= given
+    if arguments.offline:
+        return texts, []
+    texts = with_login(arguments, texts)
+    wanted = {key.lower(): key for key in of_query}
+    if texts.keys() & _PASSWORDS:
+        wanted = {low: key for low, key in wanted.items() if low not in _PASSWORDS}
+    return texts, [key for low, key in wanted.items() if low not in texts]
+
+
+def _is_file(path: str | None) -> bool:
+    return path is not None and Path(path).is_file()
+
+
+def _queues(status: Status) -> list[str]:
+    """What the query reads."""
+    return [*dict.fromkeys(str(name) for one in _receivers(status) for name in one.get("destinations", ()))]
+
+
+def _receivers(status: Status) -> list[Status]:
+    return [*(status.get("receivers") or {}).values()]
+
+
+def _asked(
+    options: ConnectionOptions, texts: Mapping[str, str], queues: list[str], status: Status
+) -> _Answer:
+    begun = time.monotonic()
+    with open_connection(replace(options, client_id=None)) as connection:
+        took = time.monotonic() - begun
+        server, peer = connection.session.server, connection.peer
+        dialect = options.dialect(server)
+        connection.disconnect(_PATIENCE)
+    login = f" {options.login}" if options.login else ""
+    text = f"{shown(server or 'the broker')} at {peer} answered{login} in {took * 1000:.0f} ms"
+    found: Standing | None = None
+    alarm: str | None = None
+    for queue in queues[:_MOST_ASKED]:
+        try:
+            found = standing(options, dialect, queue, peer)
+        except UnsupportedError as error:
+            text += f"; how much waits is not known ({error.message})"
+            break
+        text += f"; {queue}: {found}"
+        alarm = alarm or found.alarm
+    may_be_blocked = status.get("waiting_on") in ("spark", "acks") and status.get("sink")
+    if alarm is None and may_be_blocked and dialect.name == "rabbitmq" and not takes_messages(options, peer):
+        alarm = "it reads nothing of who sends, because it has an alarm for memory or disk"
+    if alarm is not None:
+        text += f"; {alarm}"
+    return _Answer(text, texts, dialect, found if len(queues) == 1 else None, alarm)
+
+
+def _with_answer(found: Diagnosis, status: Status, answer: _Answer) -> Diagnosis:
+    """The diagnosis, with what the broker said."""
+    runs = status.get("running") and found.kind not in (Kind.FAILED, Kind.GONE, Kind.UNFINISHED)
+    if runs and answer.alarm is not None:
+        return replace(found, kind=Kind.BLOCKED, text=f"{found.text}. The broker: {answer.alarm}")
+    away = answer.error is not None and not is_login_error(answer.error)
+    if runs and away and found.kind is not Kind.CONNECTION:
+        return replace(found, kind=Kind.CONNECTION, text=f"{found.text}. The broker does not answer")
+    if answer.standing is not None and EMPTY_OR_TAKEN in found.text:
+        told, own = answer.standing, len(_receivers(status))
+        others = counted(max(0, (told.consumers or 0) - own), "other consumer")
+        text = found.text.replace(EMPTY_OR_TAKEN, f" ({told.ready or 0:,} wait there, {others})")
+        return replace(found, text=text)
+    return found
+
+
+# --- the next step
+
+
+def _next_step(found: Diagnosis, status: Status, answer: _Answer, path: str) -> str:
+    host, failure = status.get("host"), str(status.get("failure"))
+    again = "then start the query again: what was not committed comes again"
+    if found.kind is Kind.FAILED and _OF_CONNECTIONS.match(failure):
+        return f"{_probe(answer)}; {again}"
+    steps = {
+        Kind.FAILED: f"correct what the error says, {again}",
+        Kind.GONE: f"dmesg -T | grep -i 'killed process'  # on {host}: out of memory; of a container look "
+        f"for OOMKilled or exit code 137 (kubectl describe pod, docker inspect); {again}",
+        Kind.UNFINISHED: f"grep -n -e STOMP_ -e 'Caused by' DRIVER_LOG  # the error of the batch; {again}",
+        Kind.CONNECTION: _probe(answer),
+        Kind.BLOCKED: (answer.dialect or GENERIC).blocked,
+        Kind.QUEUE: "correct the name in load(...), start again, and delete the queue that the mistake made",
+        Kind.SLOW: f"Spark's UI (port 4040 of {host}, Structured Streaming) shows what the batch does",
+    }
+    waits = {
+        "spark": steps[Kind.SLOW],
+        "commit": "set checkpointLocation of the source to the checkpoint of the query",
+        "journal": f"df -h  # on {host}: the journal's disk is slow, or journalMaxBytes is reached",
+        "messages": "nothing, or set a shorter maxTriggerDelay",
+        "trigger": "nothing, or set a shorter trigger",
+    }
+    if found.kind is Kind.FAILED and "No space left" in failure:
+        return f"df -h  # on {host}; {again}"
+    watch = f"nothing; spark-stomp status {shlex.quote(path)} shows how it goes on"
+    return steps.get(found.kind) or waits.get(str(status.get("waiting_on"))) or watch
+
+
+def _probe(answer: _Answer) -> str:
+    """The command that tries the connection."""
+    texts = dict(answer.options)
+    words = ["spark-stomp", "probe", texts.pop("url", "URL")]
+    for key, argument in (("login", "--login"), ("passwordfile", "--password-file")):
+        if key in texts:
+            words += [argument, texts.pop(key)]
+    for key, option in _CONNECTING.items():
+        if key.lower() in texts and not option.secret and key != "managementUrl":
+            words += ["-o", f"{key}={texts[key.lower()]}"]
+    return shlex.join(words)

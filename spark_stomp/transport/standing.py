@@ -1,0 +1,261 @@
+"""Ask a broker how much waits in a queue, who reads from it, and whether an alarm blocks its producers.
+
+- ActiveMQ tells it over STOMP, if its statistics plugin is on. It answers nothing about a queue that it does
+  not have, so a second question follows that it always answers. The questions go to topics: without the
+  plugin, nothing of them is left.
+- Artemis tells it over STOMP, if the login has the right ``manage``. The answers come by a topic that all
+  askers share, so that no queue is left behind.
+- RabbitMQ tells it by the HTTP API of its management plugin, at ``managementUrl``.
+
+(Seen with ActiveMQ 6.3.1, Artemis 2.56.0 and RabbitMQ 4.3.6 in November 2026.)
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import secrets
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from spark_stomp.brokers import Dialect
+from spark_stomp.brokers.rabbitmq import stream_name
+from spark_stomp.errors import BrokerError, ReceiptTimeout, UnsupportedError
+from spark_stomp.options import ConnectionOptions
+from spark_stomp.protocol import ErrorReceived, Frame
+from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.quoting import counted, shown
+from spark_stomp.transport.connect import at_peer, open_connection
+from spark_stomp.transport.logins import password_of
+from spark_stomp.transport.stream import tls_context
+
+# Seconds for all answers. A judgement, not measured.
+_TIMEOUT: Final = 3.0
+# Bytes of an answer of the HTTP API that are read. A judgement, not measured.
+_LARGEST: Final = 1 << 20
+# The percentage of a limit of memory or disk at which producers wait.
+_FULL: Final = 100
+_ENTRY: Final = re.compile(r"<entry>\s*<string>(\w+)</string>\s*<\w+>([^<]*)</\w+>\s*</entry>")
+_STATISTICS: Final = "/topic/ActiveMQ.Statistics."
+_MANAGEMENT: Final = "activemq.management"
+_REPLIES: Final = "spark_stomp.replies"
+_WILDCARDS: Final = re.compile(r"[*#>]")
+_NO_RIGHT: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a broker tells of a queue.
+
+    - ``is_there``: whether it has the queue.
+    - ``ready``, ``unacked``, ``consumers``: messages that wait, messages that consumers have, and how many
+      consumers there are; None if there is no queue, or it is so new that the broker does not know.
+    - ``alarm``: why the broker takes no messages for it; None if nothing is known.
+    """
+
+    is_there: bool
+    ready: int | None = None
+    unacked: int | None = None
+    consumers: int | None = None
+    alarm: str | None = None
+
+    def __str__(self) -> str:
+        if not self.is_there:
+            return "there is no such queue"
+        if self.ready is None or self.unacked is None or self.consumers is None:
+            return "is there, and its figures are not known yet"
+        waits = "message waits" if self.ready == 1 else "messages wait"
+        return f"{self.ready:,} {waits}, {self.unacked:,} un-acked, {counted(self.consumers, 'consumer')}"
+
+
+def standing(options: ConnectionOptions, dialect: Dialect, destination: str, peer: str) -> Standing:
+    """What the broker at ``peer`` tells of the queue ``destination``, asked over a connection of its own.
+
+    Raises UnsupportedError, with the reason, if the broker does not tell it; and what ``open_connection``
+    raises.
+    """
+    if not dialect.is_queue(destination):
+        raise UnsupportedError("only queues have such figures")
+    ask = {"activemq": _of_activemq, "artemis": _of_artemis, "rabbitmq": _of_rabbitmq}.get(dialect.name)
+    if ask is None:
+        raise UnsupportedError(f"how to ask this broker ({dialect.name}) is not known")
+    if dialect.name != "rabbitmq" and _WILDCARDS.search(destination):
+        raise UnsupportedError("the broker tells the figures of one queue, and this is a wildcard")
+    try:
+        # Only one connection may have the client id: that of the query.
+        return ask(at_peer(replace(options, client_id=None), peer), stream_name(destination))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise UnsupportedError("the broker's answer is not understood") from None
+
+
+# --- over STOMP
+
+
+def _of_activemq(options: ConnectionOptions, queue: str) -> Standing:
+    asked = {
+        "queue": _Question(f"{_STATISTICS}Destination.queue://{queue}"),
+        "broker": _Question(f"{_STATISTICS}Broker"),
+    }
+    try:
+        found = _answers(options, (("destination", "/temp-queue/standing"),), asked)
+    except (ReceiptTimeout, BrokerError):
+        raise UnsupportedError("ActiveMQ tells it only with its plugin <statisticsBrokerPlugin/>") from None
+    told, broker = (dict(_ENTRY.findall(found.get(name, b"").decode())) for name in asked)
+    limits = {"memory": "memoryPercentUsage", "store": "storePercentUsage", "temp": "tempPercentUsage"}
+    full = [name for name, key in limits.items() if int(broker.get(key, 0)) >= _FULL]
+    alarm = f"the limit of {' and '.join(full)} is reached (systemUsage)" if full else None
+    if int(told.get("memoryPercentUsage", 0)) >= _FULL:
+        alarm = "the queue has reached its memoryLimit (producer flow control)"
+    if not told:
+        return Standing(is_there=False, alarm=alarm)
+    unacked = int(told["inflightCount"])
+    return Standing(True, int(told["size"]) - unacked, unacked, int(told["consumerCount"]), alarm)
+
+
+def _of_artemis(options: ConnectionOptions, queue: str) -> Standing:
+    address, _, name = queue.partition("::")
+    which = {"field": "name", "operation": "EQUALS", "value": name or address}
+    queues = (("_AMQ_ResourceName", "broker"), ("_AMQ_OperationName", "listQueues"))
+    settings = (("_AMQ_ResourceName", "broker"), ("_AMQ_OperationName", "getAddressSettingsAsJSON"))
+    limit = (("_AMQ_ResourceName", f"address.{address}"), ("_AMQ_Attribute", "addressLimitPercent"))
+    asked = {
+        "queues": _Question(_MANAGEMENT, queues, json.dumps([json.dumps(which), 1, 1]).encode()),
+        "settings": _Question(_MANAGEMENT, settings, json.dumps([address]).encode()),
+        "limit": _Question(_MANAGEMENT, limit, b"[]"),
+    }
+    replies = (("destination", _REPLIES), ("subscription-type", "MULTICAST"))
+    try:
+        found = _answers(options, replies, asked)
+    except (ReceiptTimeout, BrokerError):
+        raise UnsupportedError(
+            f"Artemis tells it only to a login with the right manage on {_MANAGEMENT}"
+        ) from None
+    listed = json.loads(json.loads(found["queues"])[0])["data"]
+    (percent,) = json.loads(found["limit"])
+    policy = str(json.loads(json.loads(found["settings"])[0]).get("addressFullMessagePolicy"))
+    # With PAGE, messages that find no room in memory go to disk. With BLOCK a producer by STOMP does not wait
+    # (seen with 2.56.0 in November 2026).
+    full = isinstance(percent, int) and percent >= _FULL and policy in ("DROP", "FAIL")
+    alarm = f"the address is full (address-full-policy {shown(policy)})" if full else None
+    if not listed:
+        return Standing(is_there=False, alarm=alarm)
+    unacked = int(listed[0]["deliveringCount"])
+    ready = int(listed[0]["messageCount"]) - unacked
+    return Standing(True, ready, unacked, int(listed[0]["consumerCount"]), alarm)
+
+
+class _Question(NamedTuple):
+    destination: str
+    headers: HeaderPairs = ()
+    body: bytes = b""
+
+
+def _answers(
+    options: ConnectionOptions, replies: HeaderPairs, asked: Mapping[str, _Question]
+) -> dict[str, bytes]:
+    """The answers to questions, by their names. The broker answers in order, and always the last one.
+
+    Raises ReceiptTimeout if that answer does not come, and BrokerError if the broker refuses.
+    """
+    token, found = secrets.token_hex(8), dict[str, bytes]()
+    with open_connection(options, let_in=True) as connection:
+        session = connection.session
+        session.request("SUBSCRIBE", (("id", "standing"), ("ack", "auto"), *replies))
+        for name, (destination, headers, body) in asked.items():
+            to = (("reply-to", replies[0][1]), ("correlation-id", token + name))
+            session.request("SEND", (("destination", destination), *to, *headers), body)
+        deadline = time.monotonic() + _TIMEOUT
+        while [*asked][-1] not in found:
+            if (left := deadline - time.monotonic()) <= 0:
+                raise ReceiptTimeout(f"{connection.peer} did not answer within {_TIMEOUT:g}s")
+            for event in connection.poll(left):
+                if isinstance(event, ErrorReceived):
+                    raise connection.error_of(event)
+                if isinstance(event, Frame) and (of := event.get("correlation-id", "")).startswith(token):
+                    found[of.removeprefix(token)] = event.body
+    return found
+
+
+# --- over HTTP
+
+
+def _of_rabbitmq(options: ConnectionOptions, queue: str) -> Standing:
+    if options.management_url is None:
+        raise UnsupportedError("RabbitMQ tells it at managementUrl alone")
+    alarms = _fetched(options, "health/checks/alarms").get("alarms", ())
+    of = sorted({shown(str(one.get("resource"))) for one in alarms})
+    alarm = f"RabbitMQ has an alarm for {' and '.join(of)}" if of else None
+    told = _fetched(options, f"queues/{quote(options.virtual_host, safe='')}/{quote(queue, safe='')}")
+    if told is None:
+        return Standing(is_there=False, alarm=alarm)
+    ready, unacked, consumers = (
+        told.get(key) for key in ("messages_ready", "messages_unacknowledged", "consumers")
+    )
+    return Standing(True, ready, unacked, consumers, alarm)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The password is for this address alone."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _fetched(options: ConnectionOptions, what: str) -> Any:
+    """The JSON at a path of RabbitMQ's HTTP API; None if there is nothing.
+
+    Raises UnsupportedError, which shows no secret, if it cannot be had.
+    """
+    url = f"{options.management_url}/api/{what}"
+    login = f"{options.login or ''}:{password_of(options) or ''}".encode()
+    request = urllib.request.Request(url)
+    request.add_header("Authorization", f"Basic {base64.b64encode(login).decode()}")
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}),
+        _NoRedirect,
+        *([urllib.request.HTTPSHandler(context=tls_context(options.tls))] if url.startswith("https") else []),
+    )
+    try:
+        with opener.open(request, timeout=_TIMEOUT) as answer:
+            content, deadline = bytearray(), time.monotonic() + _TIMEOUT
+            while part := answer.read1(_LARGEST):
+                content += part
+                if len(content) > _LARGEST or time.monotonic() > deadline:
+                    raise UnsupportedError("the answer of managementUrl is too long")
+            return json.loads(content)
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code == HTTPStatus.NOT_FOUND and what.startswith("queues"):
+                return None
+            if error.code == HTTPStatus.SERVICE_UNAVAILABLE and what.startswith("health"):
+                return json.loads(error.read(_LARGEST))
+        why = "the login needs the tag monitoring" if error.code in _NO_RIGHT else "is it RabbitMQ's?"
+        raise UnsupportedError(f"managementUrl answers {error.code} to /api/{what}: {why}") from None
+    except (OSError, ValueError, HTTPException) as error:
+        raise UnsupportedError(f"managementUrl cannot be asked: {getattr(error, 'reason', error)}") from None
+
+
+def takes_messages(options: ConnectionOptions, peer: str) -> bool:
+    """Whether RabbitMQ at ``peer`` takes messages, and has no alarm for memory or disk.
+
+    A message goes to a topic to which nobody has bound a queue, so nothing of it is left. RabbitMQ confirms
+    the first message of a connection even then, and reads nothing that follows its receipt, so DISCONNECT is
+    not confirmed (seen with 4.3.6 in November 2026).
+    """
+    with open_connection(at_peer(options, peer), let_in=True) as connection:
+        receipt, topic = connection.session.new_receipt(), f"/topic/spark_stomp.{secrets.token_hex(8)}"
+        connection.session.request("SEND", (("destination", topic),), receipt=receipt)
+        try:
+            connection.await_receipts({receipt: f"SEND to {topic}"}, _TIMEOUT)
+            connection.disconnect(_TIMEOUT)
+        except ReceiptTimeout:
+            return False
+    return True

@@ -1,0 +1,225 @@
+"""What brokers answer when they are asked how much waits in a queue, and what they may answer instead."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from support.options import sink_options
+from support.scripted import ScriptedBroker, header_of, message
+from support.tcp import stomp_server, unused_port
+
+from spark_stomp.brokers import dialect_named
+from spark_stomp.errors import UnsupportedError
+from spark_stomp.transport.standing import Standing, standing
+
+QUEUE = "/queue/a b"
+FIGURES = {"messages_ready": 12_400, "messages_unacknowledged": 3, "consumers": 4}
+ALARM = {"status": "failed", "alarms": [{"node": "n", "resource": "memory"}, {"resource": "disk"}]}
+
+
+class Management:
+    """RabbitMQ's HTTP API: a status and a content for each path."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[int, Any]] = {
+            "/api/health/checks/alarms": (200, {"status": "ok"}),
+            "/api/queues/%2F/a%20b": (200, FIGURES),
+        }
+        self.headers: dict[str, str] = {}
+        self.asked: list[str] = []
+        management = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                management.asked.append(self.path)
+                given = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
+                code, content = management.answers.get(self.path, (404, {}))
+                code = code if given == "ada:s3cret" else 401
+                body = content if isinstance(content, bytes) else json.dumps(content).encode()
+                self.send_response(code)
+                for name, value in management.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def ask(self, **options: Any) -> Standing:
+        given = {"login": "ada", "password": "s3cret", "managementUrl": self.url} | options
+        connection = sink_options("stomp://127.0.0.1:1", **given).connection
+        return standing(connection, dialect_named("rabbitmq"), QUEUE, "127.0.0.1:1")
+
+
+@pytest.fixture
+def management() -> Iterator[Management]:
+    made = Management()
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.05,))
+    thread.start()
+    yield made
+    made.server.shutdown()
+    thread.join()
+    made.server.server_close()
+
+
+class TestRabbitMQ:
+    def test_figures(self, management: Management) -> None:
+        told = management.ask()
+        assert told == Standing(True, 12_400, 3, 4)
+        assert str(told) == "12,400 messages wait, 3 un-acked, 4 consumers"
+
+    def test_a_queue_that_is_new(self, management: Management) -> None:
+        management.answers["/api/queues/%2F/a%20b"] = (200, {"name": "a b"})
+        assert str(management.ask()) == "is there, and its figures are not known yet"
+
+    def test_a_queue_that_is_not_there(self, management: Management) -> None:
+        del management.answers["/api/queues/%2F/a%20b"]
+        assert management.ask() == Standing(is_there=False)
+
+    def test_an_alarm(self, management: Management) -> None:
+        management.answers["/api/health/checks/alarms"] = (503, ALARM)
+        assert management.ask().alarm == "RabbitMQ has an alarm for disk and memory"
+
+    def test_a_login_without_the_right(self, management: Management) -> None:
+        with pytest.raises(UnsupportedError, match=r"answers 401 .* needs the tag monitoring") as caught:
+            management.ask(password="0ther")
+        assert "0ther" not in str(caught.value)
+
+    def test_the_password_goes_nowhere_else(self, management: Management) -> None:
+        other = Management()
+        management.headers["Location"] = f"{other.url}/"
+        management.answers["/api/health/checks/alarms"] = (302, {})
+        with pytest.raises(UnsupportedError, match="answers 302"):
+            management.ask()
+        assert other.asked == []
+        other.server.server_close()
+
+    @pytest.mark.parametrize(
+        "content", [b"<html>", b"[]", b'{"alarms": 5}', b"[" * 100_000, b"x" * 2_000_000]
+    )
+    def test_an_answer_of_something_else(self, management: Management, content: bytes) -> None:
+        management.answers["/api/health/checks/alarms"] = (200, content)
+        with pytest.raises(UnsupportedError):
+            management.ask()
+
+    def test_nobody_there(self, management: Management) -> None:
+        with pytest.raises(UnsupportedError, match=r"managementUrl cannot be asked: .*refused"):
+            management.ask(managementUrl=f"http://127.0.0.1:{unused_port()}")
+
+    def test_without_the_option(self, management: Management) -> None:
+        connection = sink_options("stomp://127.0.0.1:1").connection
+        with pytest.raises(UnsupportedError, match="at managementUrl alone"):
+            standing(connection, dialect_named("rabbitmq"), QUEUE, "127.0.0.1:1")
+        assert management.asked == []
+
+
+def ask_over_stomp(dialect: str, server: bytes, answers: dict[bytes, bytes]) -> Standing:
+    """Ask a broker that answers each SEND to one of these destinations with this body."""
+
+    def answer(number: int, frame: bytes) -> bytes:
+        if not frame.startswith(b"SEND"):
+            return b""
+        names = (b"_AMQ_OperationName", b"_AMQ_ResourceName", b"destination")
+        body = answers.get(next(filter(None, (header_of(frame, name) for name in names))))
+        if body is None:
+            return b""
+        return message(1, body, b"standing", [b"correlation-id:" + header_of(frame, b"correlation-id")])
+
+    class Broker(ScriptedBroker):
+        def _answer(self, number: int, frame: bytes) -> bytes:
+            # The query has it.
+            assert b"client-id" not in frame
+            return super()._answer(number, frame)
+
+    with stomp_server(Broker(server, answer).serve) as url:
+        connection = sink_options(url, clientId="me").connection
+        peer = connection.endpoints[0].address
+        return standing(connection, dialect_named(dialect), "/queue/a", peer)
+
+
+def entries(**figures: object) -> bytes:
+    """A map as ActiveMQ writes it."""
+    each = (f"<entry><string>{key}</string><long>{value}</long></entry>" for key, value in figures.items())
+    return f"<map>\n{''.join(each)}</map>".encode()
+
+
+BROKER, OF_QUEUE = b"/topic/ActiveMQ.Statistics.Broker", b"/topic/ActiveMQ.Statistics.Destination.queue\\c//a"
+HELD = {"size": 10, "inflightCount": 4, "consumerCount": 2}
+
+
+class TestActiveMQ:
+    def ask(self, answers: dict[bytes, bytes]) -> Standing:
+        return ask_over_stomp("activemq", b"ActiveMQ/6.3.1", answers)
+
+    def test_figures(self) -> None:
+        assert self.ask({OF_QUEUE: entries(**HELD), BROKER: entries()}) == Standing(True, 6, 4, 2)
+
+    def test_a_queue_that_is_not_there(self) -> None:
+        assert self.ask({BROKER: entries()}) == Standing(is_there=False)
+
+    def test_limits(self) -> None:
+        full = entries(memoryPercentUsage=100, storePercentUsage=101, tempPercentUsage=99)
+        told = self.ask({OF_QUEUE: entries(**HELD), BROKER: full})
+        assert told.alarm == "the limit of memory and store is reached (systemUsage)"
+        of_queue = entries(**HELD, memoryPercentUsage=120)
+        told = self.ask({OF_QUEUE: of_queue, BROKER: full})
+        assert told.alarm == "the queue has reached its memoryLimit (producer flow control)"
+
+    def test_without_the_plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("spark_stomp.transport.standing._TIMEOUT", 0.2)
+        with pytest.raises(UnsupportedError, match="only with its plugin"):
+            self.ask({})
+
+    def test_an_answer_that_makes_no_sense(self) -> None:
+        with pytest.raises(UnsupportedError, match="not understood"):
+            self.ask({OF_QUEUE: entries(size="many"), BROKER: entries()})
+
+
+class TestArtemis:
+    def ask(self, queues: object, limit: object = 0, policy: str = "PAGE") -> Standing:
+        answers = {
+            b"listQueues": json.dumps([json.dumps({"data": queues})]).encode(),
+            b"getAddressSettingsAsJSON": json.dumps(
+                [json.dumps({"addressFullMessagePolicy": policy})]
+            ).encode(),
+            b"address.a": json.dumps([limit]).encode(),
+        }
+        return ask_over_stomp("artemis", b"ActiveMQ-Artemis/2.56.0", answers)
+
+    def test_figures(self) -> None:
+        queue = {"messageCount": "10", "deliveringCount": "4", "consumerCount": "2"}
+        assert self.ask([queue]) == Standing(True, 6, 4, 2)
+        assert self.ask([queue], 100).alarm is self.ask([queue], 100, "BLOCK").alarm is None
+        assert self.ask([queue], 100, "FAIL").alarm == "the address is full (address-full-policy FAIL)"
+        assert self.ask([queue], 99, "FAIL").alarm is None
+
+    def test_a_queue_that_is_not_there(self) -> None:
+        assert self.ask([], "no such address") == Standing(is_there=False)
+
+    def test_an_answer_that_makes_no_sense(self) -> None:
+        with pytest.raises(UnsupportedError, match="not understood"):
+            self.ask(["x"])
+
+
+@pytest.mark.parametrize(
+    ("dialect", "destination", "words"),
+    [
+        ("rabbitmq", "/topic/a", "only queues"),
+        ("activemq", "/queue/a.>", "a wildcard"),
+        ("devbroker", "/queue/a", "how to ask this broker"),
+    ],
+)
+def test_what_no_broker_is_asked(dialect: str, destination: str, words: str) -> None:
+    connection = sink_options("stomp://127.0.0.1:1").connection
+    with pytest.raises(UnsupportedError, match=words):
+        standing(connection, dialect_named(dialect), destination, "127.0.0.1:1")
