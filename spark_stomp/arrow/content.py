@@ -26,6 +26,7 @@ NOT_TEXT: Final = "headers_not_text"
 UNDECODED: Final = "bodies_undecoded"
 LOST: Final = "bodies_lost"
 HOLLOW: Final = "bodies_hollow"
+KINDS: Final = (NOT_TEXT, UNDECODED, LOST, HOLLOW)
 
 
 class Oddity(NamedTuple):
