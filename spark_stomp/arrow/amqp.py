@@ -35,7 +35,7 @@ import struct
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -43,8 +43,9 @@ from spark_stomp.protocol.frames import is_utf8
 
 # Values may lie this deep in one another. A judgement: more is no message, and Python's stack has an end.
 _DEEPEST: Final = 64
-# An array may have this many items that take no octets, such as ``true``. A judgement.
-_MOST_EMPTY: Final = 65_536
+# A message may have this many values; an item of an array counts as often as its constructor has octets. A
+# judgement: a value takes up to 400 bytes of memory, but may be one octet, or none in an array.
+_MOST_VALUES: Final = 1_000_000
 Value: TypeAlias = Any
 """A value: None, bool, int, float, str, bytes, UUID, datetime, a list of values, or a type below."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -268,16 +269,12 @@ _LIST, _MAP, _ARRAY = 0xC0, 0xC1, 0xE0
 
 
 class _Reader:
-    """Reads values of ``data`` from ``at`` on.
-
-    What it makes is bounded by the octets that it reads: a list says how many items it has, and each takes an
-    octet at least. Only the items of an array may take none.
-    """
+    """Reads values of ``data`` from ``at`` on."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
-        self._empty_left = _MOST_EMPTY
+        self._values_left = _MOST_VALUES
 
     def value(self, depth: int = 0) -> Value:
         return self._of(self._take(1)[0], depth)
@@ -286,6 +283,7 @@ class _Reader:
         """The value of this code; a described one has the code 0."""
         if depth > _DEEPEST:
             raise NotAmqp(f"it has values more than {_DEEPEST} deep in one another")
+        self._count(1)
         try:
             if code == 0:
                 descriptor = self.value(depth + 1)
@@ -306,41 +304,34 @@ class _Reader:
 
     def _compound(self, code: int, width: int, depth: int) -> Value:
         end = self._number(width) + self.at
-        if end > len(self.data):
-            self._cut_off()
         count = self._number(width)
-        items = (self._array if code == _ARRAY else self._list)(count, end, depth)
+        items = self._array(count, depth) if code == _ARRAY else [self.value(depth) for _ in range(count)]
         if self.at != end:
-            self._wrong_size()
+            raise NotAmqp("a list, map or array has another size than it says")
         if code != _MAP:
             return items
         if count % 2:
             raise NotAmqp("a map has a key without a value")
         return _Map(list(zip(items[::2], items[1::2], strict=True)))
 
-    def _list(self, count: int, end: int, depth: int) -> list[Value]:
-        if count > end - self.at:
-            self._wrong_size()
-        return [self.value(depth) for _ in range(count)]
-
-    def _array(self, count: int, end: int, depth: int) -> list[Value]:
-        code = self._take(1)[0]
-        descriptors: list[Value] = []
+    def _array(self, count: int, depth: int) -> list[Value]:
+        begin, descriptors, code = self.at, list[Value](), self._take(1)[0]
         while code == 0:
-            if len(descriptors) > _DEEPEST:
-                raise NotAmqp("an array has too many descriptors")
             descriptors.append(self.value(depth))
+            depth += 1
             code = self._take(1)[0]
-        if code in _FIXED and not _FIXED[code][0]:
-            self._empty_left -= count
-            if self._empty_left < 0:
-                raise NotAmqp(f"arrays have more than {_MOST_EMPTY:,} items without octets")
-        elif count > end - self.at:
-            self._wrong_size()
+        if not all(isinstance(descriptor, str | int) for descriptor in descriptors):
+            raise NotAmqp("an array has a descriptor that is neither a symbol nor a number")
+        self._count(count * (self.at - begin))
         items = [self._of(code, depth) for _ in range(count)]
         for descriptor in reversed(descriptors):
             items = [_Described(descriptor, item) for item in items]
         return items
+
+    def _count(self, values: int) -> None:
+        self._values_left -= values
+        if self._values_left < 0:
+            raise NotAmqp(f"it has more than {_MOST_VALUES:,} values")
 
     def _number(self, width: int) -> int:
         return _unsigned(self._take(width))
@@ -348,14 +339,8 @@ class _Reader:
     def _take(self, count: int) -> bytes:
         begin, self.at = self.at, self.at + count
         if self.at > len(self.data):
-            self._cut_off()
+            raise NotAmqp("it is cut off, or has a size that is too large")
         return self.data[begin : self.at]
-
-    def _cut_off(self) -> NoReturn:
-        raise NotAmqp("it is cut off, or has a size that is too large")
-
-    def _wrong_size(self) -> NoReturn:
-        raise NotAmqp("a list, map or array has another size than it says")
 
 
 # --- JSON

@@ -26,6 +26,7 @@ NOT_TEXT: Final = "headers_not_text"
 UNDECODED: Final = "bodies_undecoded"
 LOST: Final = "bodies_lost"
 HOLLOW: Final = "bodies_hollow"
+KINDS: Final = (NOT_TEXT, UNDECODED, LOST, HOLLOW)
 
 
 class Oddity(NamedTuple):
@@ -64,9 +65,8 @@ class Bodies:
 def open_bodies(
     array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
 ) -> Bodies:
-    """Decode the bodies ``array[starts[i]:stops[i]]`` that are encoded.
+    """Decode the bodies ``array[starts[i]:stops[i]]`` that are encoded. An octet must follow the last one.
 
-    An octet must follow the last body.
     ``column`` has the first value of a header for each message.
     """
     encoded = _sections(array, starts, stops, column, marks)
@@ -83,9 +83,9 @@ def open_bodies(
             found.odd.setdefault(LOST, []).append(row)
             error = BodyDecodeError(f"the broker has left the content out, {what}. {marks.remedy}")
             found.reasons[row] = str(error)
-    for row in _hollow(array, starts, stops, column, marks):
-        if row not in opened and row not in found.reasons:
-            found.odd.setdefault(HOLLOW, []).append(row)
+    hollow = [row for row in _hollow(starts, stops, column, marks).tolist() if row not in found.reasons]
+    if hollow:
+        found.odd[HOLLOW] = hollow
     return found
 
 
@@ -133,7 +133,11 @@ def open_frame(frame: Frame, marks: BodyMarks) -> OpenFrame:
 def counted(kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect: str) -> Counter[Oddity]:
     """How many messages of each kind came from each destination."""
     return Counter(
-        Oddity(kind, destinations[row].as_py() or "", dialect) for kind, rows in kinds.items() for row in rows
+        {
+            Oddity(kind, one["values"], dialect): one["counts"]
+            for kind, rows in kinds.items()
+            for one in destinations.take(pa.array(rows)).fill_null("").value_counts().to_pylist()
+        }
     )
 
 
@@ -205,20 +209,14 @@ def _maps_of_jms(array: Bytes, starts: Ints, stops: Ints, marks: BodyMarks) -> I
             yield row, "a map of JMS (by its octets)"
 
 
-def _hollow(
-    array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
-) -> Iterator[int]:
-    """The messages whose body may stand for content that is left out."""
-    longest = max(map(len, marks.hollow), default=-1)
-    short = np.flatnonzero(stops - starts <= longest)
-    if not short.size:
-        return
-    short = short[_flags(column(ENCODING).is_null())[short]]
-    if marks.hollow_without_length:
-        short = short[_flags(column("content-length").is_null())[short]]
-    for row in short.tolist():
-        if array[starts[row] : stops[row]].tobytes() in marks.hollow:
-            yield row
+def _hollow(starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks) -> Ints:
+    """The messages whose body is empty and may stand for content that is left out."""
+    rows = np.flatnonzero(starts == stops) if marks.hollow else starts[:0]
+    if rows.size:
+        rows = rows[_flags(column(ENCODING).is_null())[rows]]
+    if rows.size and marks.hollow_without_length:
+        rows = rows[_flags(column("content-length").is_null())[rows]]
+    return rows
 
 
 def _flags(array: pa.Array) -> Flags:

@@ -72,7 +72,7 @@ ACTIVEMQ = Dialect(
     bodies=BodyMarks(
         message="JMS_AMQP_NATIVE",
         left_out=LEFT_OUT,
-        hollow=(b"",),
+        hollow=True,
         hollow_without_length=True,
         remedy='Set subscribeHeaders = {"transformation": "jms-json"} to have maps and objects as JSON',
     ),

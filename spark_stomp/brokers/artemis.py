@@ -82,7 +82,7 @@ ARTEMIS = Dialect(
         # In place of the octets of such a value the body may have others (seen with 2.56.0 in November 2026).
         scalars="JMS_AMQP_HEADER",
         map_of_jms=_MAP,
-        hollow=(b"",),
+        hollow=True,
         remedy="Artemis has no setting for that: have the producer send text or octets",
     ),
     errors=ErrorTexts(

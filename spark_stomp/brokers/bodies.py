@@ -29,7 +29,7 @@ class BodyMarks:
         scalars: the header of messages from AMQP whose body cannot be trusted unless there is
             :data:`ENCODING` as well; None: no such header.
         map_of_jms: what the broker sends in place of a map of JMS, if that can be recognised.
-        hollow: what it sends in place of content that it leaves out, and for other messages too.
+        hollow: True if it sends an empty body in place of content that it leaves out.
         hollow_without_length: True if it then sends no ``content-length``.
         remedy: what to do to have that content, as a sentence.
     """
@@ -39,7 +39,7 @@ class BodyMarks:
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
     scalars: str | None = None
     map_of_jms: re.Pattern[bytes] | None = None
-    hollow: tuple[bytes, ...] = ()
+    hollow: bool = False
     hollow_without_length: bool = False
     remedy: str = ""
 

@@ -33,6 +33,8 @@ log = get_log(__name__)
 AUTHORIZATION = "authorization"
 REPORT = "report"
 """The Flight action by which a task reports."""
+# Seconds for which a task waits until its report has been taken. A judgement, not measured.
+_REPORT_TIMEOUT = 5.0
 # The id of a log, and two numbers that fit into 64 bits.
 _TICKET = re.compile(rb"([!-~]{1,64}) (\d{1,18}) (\d{1,18})")
 
@@ -243,18 +245,23 @@ def _stream(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameB
         yield from_record(chunk.data)
 
 
-def _call_options(address: FrameServerAddress) -> flight.FlightCallOptions:
-    return flight.FlightCallOptions(headers=[(AUTHORIZATION.encode(), f"Bearer {address.token}".encode())])
+def _call_options(address: FrameServerAddress, timeout: float | None = None) -> flight.FlightCallOptions:
+    """Options with the token; ``timeout`` in seconds, None: none."""
+    headers = [(AUTHORIZATION.encode(), f"Bearer {address.token}".encode())]
+    return flight.FlightCallOptions(timeout, headers=headers)
 
 
 def report(address: FrameServerAddress, counts: Sequence[tuple[str, str, str, int]]) -> None:
     """Tell the reader process what a task has noticed: kind, destination, dialect and how many messages.
 
-    Nothing depends on it, so it may fail.
+    Nothing depends on it, so it may fail, and does if it takes longer than five seconds.
     """
-    body = json.dumps(counts).encode()
+    action, options = (
+        flight.Action(REPORT, json.dumps(counts).encode()),
+        _call_options(address, _REPORT_TIMEOUT),
+    )
     try:
-        list(_connections.to(address).do_action(flight.Action(REPORT, body), _call_options(address)))
+        list(_connections.to(address).do_action(action, options))
     except pa.ArrowException as error:
         _connections.forget(address)
         log.debug("what a task noticed could not be reported: %s", error)

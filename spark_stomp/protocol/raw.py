@@ -126,8 +126,9 @@ def check_nuls(head: bytes, length: int | None, names: RawNames, grammar: Gramma
 def frame_content(frame: bytes, version: str) -> tuple[str, str, bytes]:
     """The destination, the subscription and the body of a frame, which are parts of its message key.
 
-    A destination that breaks a rule, as in a malformed message, is returned as on the wire. A header that is
-    missing is empty, and so is a subscription that contains NUL.
+    A destination or subscription that is not UTF-8 or breaks a rule has a character for each octet on the
+    wire, so different ones stay different. A header that is missing is empty, and so is a subscription that
+    contains NUL.
     """
     head, blank, body = frame.lstrip(_BETWEEN).partition(b"\n\n")
     if blank and b"\r" not in head and version != "lenient":
@@ -147,7 +148,7 @@ def frame_content(frame: bytes, version: str) -> tuple[str, str, bytes]:
 @lru_cache(maxsize=2048)
 def _readable(raw: bytes, version: str) -> str:
     text = text_of(raw, grammar_of(version))
-    return raw.decode(errors="replace") if text is None else text
+    return raw.decode("latin-1") if text is None else text
 
 
 def raw_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:

@@ -239,7 +239,7 @@ def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | Non
     ids: list[bytes | None] = []
     times: list[bytes | None] = []
     for data in _scannable(batch):
-        block = _scanned(data, batch.version, name, time)
+        block = _scanned(data, batch.version, name, time, dialect.ack_header)
         ids += block.ids
         times += block.times
     return dialect.stable_ids(ids, times) if id_header is None else [raw or None for raw in ids]
@@ -254,10 +254,12 @@ def _scannable(batch: FrameBatch) -> Iterator[bytes]:
             yield bytes(batch.data[begin:end])
 
 
-def _scanned(data: bytes, version: str, id_header: str, time_header: str | None) -> MessageBlock:
-    """The first block in ``data``, whose frames were all scanned before."""
+def _scanned(
+    data: bytes, version: str, id_header: str | None, time_header: str | None, ack_header: str | None
+) -> MessageBlock:
+    """The first block in ``data``, whose frames were all scanned before, with the same names."""
     scanner = FrameScanner(version, Limits.none(), tolerant=True)
-    scanner.collect(id_header=id_header, time_header=time_header)
+    scanner.collect(id_header=id_header, ack_header=ack_header, time_header=time_header)
     scanner.receive_data(data)
     while not isinstance(event := scanner.next_event(), MessageBlock):
         if isinstance(event, MalformedMessage):

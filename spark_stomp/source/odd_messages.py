@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from spark_stomp.arrow.content import HOLLOW, LOST, NOT_TEXT, UNDECODED, Oddity
+from spark_stomp.arrow.content import HOLLOW, KINDS, LOST, NOT_TEXT, UNDECODED, Oddity
 from spark_stomp.brokers import dialect_named
 from spark_stomp.logs import get_log
 from spark_stomp.quoting import counted, shown
@@ -22,11 +22,14 @@ class OddMessages:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
+        self._counts = dict.fromkeys(KINDS, 0)
         self._logged: set[tuple[str, str]] = set()
 
     def take(self, odd: Counter[Oddity]) -> None:
-        """Count messages, and log kinds and destinations that were not logged before."""
+        """Count messages, and log kinds and destinations that were not logged before.
+
+        Raises KeyError if there is no such kind.
+        """
         with self._lock:
             for one, count in odd.items():
                 self._counts[one.kind] += count
@@ -39,7 +42,7 @@ class OddMessages:
     def counts(self) -> dict[str, int]:
         """How many messages of each kind have been read."""
         with self._lock:
-            return dict(self._counts)
+            return {kind: count for kind, count in self._counts.items() if count}
 
 
 def _sentence(odd: Oddity, count: int) -> str:

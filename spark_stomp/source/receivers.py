@@ -129,9 +129,8 @@ class ReceiverGroup:
             undo.pop_all()
         return [*receivers.values()], backlog
 
-    def _take_report(self, *odd_and_count: Any) -> None:
-        *odd, count = odd_and_count
-        self.odd.take(Counter({Oddity(*odd): count}))
+    def _take_report(self, kind: str, destination: str, dialect: str, count: int) -> None:
+        self.odd.take(Counter({Oddity(kind, destination, dialect): count}))
 
     def start(self) -> None:
         self.backlog.start()

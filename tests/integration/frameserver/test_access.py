@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch, report
+from spark_stomp.frameserver import client as frame_client
 from spark_stomp.frameserver.client import NAME, KeyPair, new_key_pair, new_token
 
 FRAME = b"MESSAGE\nmessage-id:1\n\nvery secret\0"
@@ -171,6 +173,19 @@ def test_what_a_task_has_noticed_comes_whole(serving: Serving) -> None:
 
 def test_a_report_that_cannot_be_made_fails_no_task(ended: FrameServerAddress) -> None:
     report(ended, [("bodies_lost", "/queue/a", "artemis", 3)])
+
+
+def test_a_report_that_nobody_answers_holds_no_task_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_client, "_REPORT_TIMEOUT", 0.2)
+    released, waited = threading.Event(), list[bool]()
+    address = FrameServerAddress("127.0.0.1", 0, new_token(), None)
+    server = FrameServer(address, lambda _: iter(()), lambda *_: waited.append(released.wait(PATIENCE)))
+    try:
+        report(server.address, [("bodies_lost", "/queue/a", "artemis", 3)])
+        assert not waited
+    finally:
+        released.set()
+        server.close()
 
 
 def test_a_report_needs_the_token_and_other_actions_are_none(serving: Serving) -> None:

@@ -125,3 +125,10 @@ class TestIdsOfAnEarlierRun:
         ends = [sum(map(len, frames[: count + 1])) for count in range(3)]
         batch = FrameBatch(b"".join(frames), ends, 0, 0, "1.2", "generic", "r", "why")
         assert stable_ids(batch, "x-id") == [b"1", None, b"3"]
+
+    @pytest.mark.rule("7.10")
+    def test_of_a_broker_whose_acks_name_another_header_than_a_producers(self) -> None:
+        """Artemis: the producer's ``ack`` comes first, and may be any octets."""
+        frames = [b"MESSAGE\nmessage-id:%d\nack:\0\ncontent-length:0\n\n\0" % number for number in (1, 2)]
+        batch = FrameBatch(b"".join(frames), [len(frames[0]), 2 * len(frames[0])], 0, 0, "1.2", "artemis")
+        assert stable_ids(batch, "message-id") == [b"1", b"2"]

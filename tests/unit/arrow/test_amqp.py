@@ -127,6 +127,9 @@ def test_sections(data: bytes, content: Content) -> None:
 DEEP = b"\x45"
 for _ in range(60):
     DEEP = wide(0xD0, DEEP)
+DESCRIBED = b"\x41"  # a constructor, and then an item
+for _ in range(40):
+    DESCRIBED = b"\xf0" + wide(0xF0, b"", more=b"\0\x43" * 60 + DESCRIBED)[1:]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,11 @@ for _ in range(60):
                 b"\xf0\0\0\0\5\xff\xff\xff\xff\x41",
                 b"\xf0\0\0\0\5\xff\xff\xff\xff\x45",
                 *(bytes([code]) + b"\xff" * 8 + b"\x41" for code in (0xD0, 0xD1, 0xF0)),
+                b"\xf0\xff\xff\xff\xff\x0f\xff\xff\xff\x41",
                 compound(0xE0, more=b"\0\x40" * 70 + b"\x40"),
+                wide(0xF0, *[b""] * 100, more=b"\0\xb3\0\1\0\0" + bytes(0x1_0000) + b"\x41"),
+                compound(0xE0, more=b"\0\x45\x41"),
+                DESCRIBED,
                 b"\0" * 70,
                 b"\0" * 100,
             )
@@ -188,8 +195,9 @@ def test_values_deep_in_one_another() -> None:
         value(wide(0xD0, wide(0xD0, wide(0xD0, wide(0xD0, DEEP)))))
 
 
-def test_many_items_without_octets_are_bounded_over_all_arrays() -> None:
-    array = b"\xf0\0\0\0\5\0\0\x40\0\x41"
-    assert len(value(array).body) == 5 * 0x4000 + 1
-    with pytest.raises(NotAmqp, match="65,536 items"):
-        value(wide(0xD0, *[array] * 5))
+def test_the_values_of_a_message_are_bounded() -> None:
+    array = b"\xf0\0\0\0\5\0\2\0\0\x41"
+    assert len(value(array).body) == 5 * 0x2_0000 + 1
+    for data in (wide(0xD0, *[array] * 5), wide(0xD0, *[b"\x45"] * 1_000_000)):
+        with pytest.raises(NotAmqp, match="1,000,000 values"):
+            value(data)

@@ -16,6 +16,7 @@ from spark_stomp.protocol import (
     Limits,
     MalformedMessage,
     MessageBlock,
+    frame_content,
     octet_headers,
     read_malformed,
     read_message,
@@ -243,6 +244,12 @@ class TestValuesThatAreNoText:
         frame = OCTETS % b"\xff\\c\\\\"
         assert read_message(frame, "1.2").get("x") == "ÿ:\\"
         assert isinstance(scanned(OCTETS % b"\xff\\t")[0], MalformedMessage)
+
+    @ALL
+    def test_different_destinations_stay_different(self, version: str) -> None:
+        """In the keys by which a redelivered message is recognised."""
+        frames = [b"MESSAGE\ndestination:%b\n\n\0" % name for name in (b"\xff", b"\xfe")]
+        assert len({frame_content(frame, version)[0] for frame in frames}) == 2
 
     @pytest.mark.parametrize("line", [b"\xff:x", b"x\0:y", b"\xff"])
     def test_a_name_that_is_none_is_malformed(self, line: bytes) -> None:

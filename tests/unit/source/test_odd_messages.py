@@ -23,6 +23,14 @@ def test_the_first_ones_are_logged_and_all_are_counted(kind: str, caplog: pytest
     assert ("jms-json" in caplog.text) == (kind in ("bodies_lost", "bodies_hollow"))
 
 
+def test_kinds_are_those_that_are_known() -> None:
+    """A task may report whatever it wants."""
+    odd = OddMessages()
+    with pytest.raises(KeyError):
+        odd.take(Counter({Oddity("other", "/queue/a", "artemis"): 1}))
+    assert odd.counts == {}
+
+
 def test_lines_are_bounded_whatever_the_destinations(caplog: pytest.LogCaptureFixture) -> None:
     odd = OddMessages()
     for number in range(300):
