@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -55,25 +55,20 @@ class Bodies:
     reasons: dict[int, str] = field(default_factory=dict)
     odd: dict[str, list[int]] = field(default_factory=dict)
 
-    def with_those_of(self, other: Bodies) -> Bodies:
-        """These bodies, and what ``other`` has instead."""
-        return Bodies(
-            self.starts, self.replaced | other.replaced, self.reasons | other.reasons, self.odd | other.odd
-        )
-
 
 def open_bodies(
-    array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
+    array: Bytes, known: Bodies, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
 ) -> Bodies:
-    """Decode the bodies ``array[starts[i]:stops[i]]`` that are encoded. An octet must follow the last one.
+    """Decode the bodies of ``known`` in ``array`` that are encoded; body i ends at ``stops[i]``.
 
-    ``column`` has the first value of a header for each message.
+    An octet must follow the last one. ``column`` has the first value of a header for each message.
     """
+    starts = known.starts
+    found = Bodies(starts, {**known.replaced}, {**known.reasons}, {**known.odd})
     encoded = _sections(array, starts, stops, column, marks)
-    found = Bodies(starts)
     if encoded.size:
         behind = _behind_constructor(array, starts[encoded], stops[encoded])
-        found = Bodies(starts.copy())
+        found = replace(found, starts=starts.copy())
         found.starts[encoded] += behind
         for row in encoded[behind == 0].tolist():
             _decode(found, row, array[starts[row] : stops[row]].tobytes())
@@ -117,17 +112,11 @@ def open_frame(frame: Frame, marks: BodyMarks) -> OpenFrame:
     """The message in ``frame``, as :func:`open_bodies` and :func:`open_message` find it."""
     found = Bodies(np.zeros(1, np.int64))
     message = frame if marks.message is None else open_message(found, 0, frame, marks.message)
-    body = message.body
-    if message is frame and not found.reasons:
-        whole = np.array([len(body)], np.int64)
-        array = np.frombuffer(body + b"\0", np.uint8)
-        found = open_bodies(
-            array, found.starts, whole, lambda name: pa.array([frame.get(name)], pa.string()), marks
-        )
-        body = found.replaced.get(0, body[int(found.starts[0]) :])
-        message = Frame(frame.command, frame.headers, body)
+    array, stops = np.frombuffer(frame.body + b"\0", np.uint8), np.array([len(frame.body)], np.int64)
+    found = open_bodies(array, found, stops, lambda name: pa.array([frame.get(name)], pa.string()), marks)
+    body = found.replaced.get(0, frame.body[int(found.starts[0]) :])
     kind = None if body == frame.body else read_content(frame.body).kind
-    return OpenFrame(message, kind, found.reasons.get(0))
+    return OpenFrame(Frame(message.command, message.headers, body), kind, found.reasons.get(0))
 
 
 def counted(kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect: str) -> Counter[Oddity]:

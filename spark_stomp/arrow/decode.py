@@ -224,9 +224,7 @@ class FrameRows:
 
     @cached_property
     def _opened(self) -> Bodies:
-        area, read = self._area, self._read
-        found = open_bodies(area.array, read.starts, area.stops, self.column, self._marks)
-        return found.with_those_of(read)
+        return open_bodies(self._area.array, self._read, self._area.stops, self.column, self._marks)
 
     def bodies(self) -> pa.Array:
         """The bodies as bytes."""
@@ -258,8 +256,8 @@ class FrameRows:
 def _not_text(names: Sequence[str]) -> str:
     return str(
         HeaderNotText(
-            f"headers that are not UTF-8, or have a NUL: {', '.join(map(quoted, names))}. If a "
-            "value is not UTF-8, each of its characters is one octet: encode(value, 'ISO-8859-1')"
+            f"headers that are not UTF-8, or have a NUL: {', '.join(map(quoted, names))}. Each character "
+            "of their values is one octet: encode(value, 'ISO-8859-1')"
         )
     )
 

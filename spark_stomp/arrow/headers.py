@@ -332,22 +332,21 @@ def _with(values: pa.Array, octet: int) -> Ints:
 
 
 def _as_text(values: pa.Array) -> tuple[pa.Array, Ints]:
-    """The values, each octet of one that is not UTF-8 as a character; and which are these or have a NUL."""
-    nuls = _with(values, 0)
-    if is_text(values):
-        return values, nuls
+    """The values, each octet of one that is no text as a character; and which are these."""
     text, offsets = text_of(values)
-    foreign = np.unique(np.searchsorted(offsets, np.flatnonzero(text > 0x7F), side="right") - 1)
-    raw = values.view(pa.binary()).take(pa.array(foreign)).to_pylist()
-    octets = {
-        index: value.decode("latin-1")
-        for index, value in zip(foreign, raw, strict=True)
-        if not is_utf8(value)
-    }
+    odd = _with(values, 0)
+    if not is_text(values):
+        foreign = np.unique(np.searchsorted(offsets, np.flatnonzero(text > 0x7F), side="right") - 1)
+        raw = values.view(pa.binary()).take(pa.array(foreign)).to_pylist()
+        odd = np.union1d(odd, foreign[[not is_utf8(value) for value in raw]])
+    if not odd.size:
+        return values, odd
+    odd = np.unique(odd)
+    octets = values.view(pa.binary()).take(pa.array(odd)).to_pylist()
     taken = np.arange(len(values))
-    taken[list(octets)] = np.arange(len(values), len(values) + len(octets))
-    values = pa.concat_arrays([values, pa.array(octets.values(), pa.string())]).take(pa.array(taken))
-    return values, np.union1d(nuls, np.array(list(octets)))
+    taken[odd] = np.arange(len(values), len(values) + len(odd))
+    characters = pa.array([value.decode("latin-1") for value in octets], pa.string())
+    return pa.concat_arrays([values, characters]).take(pa.array(taken)), odd
 
 
 def _where(rows: Ints, bounds: Positions, keep: Flags) -> tuple[Ints, Positions]:

@@ -74,7 +74,7 @@ ACTIVEMQ = Dialect(
         left_out=LEFT_OUT,
         hollow=True,
         hollow_without_length=True,
-        remedy='Set subscribeHeaders = {"transformation": "jms-json"} to have maps and objects as JSON',
+        remedy='Set subscribeHeaders = {"transformation": "jms-xml"} to have maps and objects as XML',
     ),
     errors=ErrorTexts(
         stopping=r"(?i:BrokerStopp)",

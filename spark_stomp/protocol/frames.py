@@ -288,7 +288,7 @@ def parse_headers(lines: bytes, command: str, grammar: Grammar) -> HeaderPairs:
 
 def _headers_together(lines: bytes, command: str, grammar: Grammar) -> HeaderPairs | None:
     """The headers in the lines, all together; None if a line needs :func:`parse_header`."""
-    if grammar.lenient or (b"\\" in lines and command not in grammar.raw):
+    if grammar.lenient or b"\0" in lines or (b"\\" in lines and command not in grammar.raw):
         return None
     if grammar.crlf and b"\r" in lines:
         lines = (lines + b"\n").replace(b"\r\n", b"\n")[:-1]
@@ -310,16 +310,15 @@ def parse_header(
     """Name and value of one header line, unescaped. Raises FrameSyntaxError; ``where`` names the line.
 
     The value of a MESSAGE may be any octets, because producers of other protocols send binary values. If it
-    is not UTF-8, each octet is one character (ISO 8859-1), so that the octets can be had back.
+    is not UTF-8, or has a NUL, each octet is one character (ISO 8859-1), so that the octets can be had back.
     """
     line = without_line_end(line, grammar)
+    raw, colon, octets = line.partition(b":")
+    as_octets = command == "MESSAGE" and (b"\0" in octets or not is_utf8(octets))
     try:
-        name, colon, value = line.decode().partition(":")
+        name, value = raw.decode(), octets.decode("latin-1" if as_octets else "utf-8")
     except UnicodeDecodeError:
-        raw_name, raw_colon, octets = line.partition(b":")
-        if command != "MESSAGE" or not is_utf8(raw_name):
-            raise FrameSyntaxError(f"{where} is not valid UTF-8") from None
-        name, colon, value = raw_name.decode(), raw_colon.decode(), octets.decode("latin-1")
+        raise FrameSyntaxError(f"{where} is not valid UTF-8") from None
     if not colon:
         raise FrameSyntaxError(f"{where} has no colon")
     if not name and not grammar.empty_names:

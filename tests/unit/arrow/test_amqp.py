@@ -196,8 +196,8 @@ def test_values_deep_in_one_another() -> None:
 
 
 def test_the_values_of_a_message_are_bounded() -> None:
-    array = b"\xf0\0\0\0\5\0\2\0\0\x41"
-    assert len(value(array).body) == 5 * 0x2_0000 + 1
+    array = b"\xf0\0\0\0\5\0\0\x10\0\x41"
+    assert len(value(array).body) == 5 * 0x1000 + 1
     for data in (wide(0xD0, *[array] * 5), wide(0xD0, *[b"\x45"] * 1_000_000)):
-        with pytest.raises(NotAmqp, match="1,000,000 values"):
+        with pytest.raises(NotAmqp, match="too many values"):
             value(data)

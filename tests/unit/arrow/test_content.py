@@ -192,6 +192,12 @@ class TestActiveMQ:
         assert (headers["message-id"], headers["n"], headers["t"]) == ("b", "first", "v")
         assert not odd
 
+    def test_an_object_in_a_whole_message_is_not_left_out(self) -> None:
+        java = section(0x75, short(b"\xac\xed\0\5", 0xA0))
+        kind = "JMS_AMQP_ContentType:application/x-java-serialized-object"
+        (row,), odd = rows("activemq", frame(java, "JMS_AMQP_NATIVE:true", kind))
+        assert (row["body"], row["malformed"], odd) == (b"\xac\xed\0\5", None, {})
+
     def test_one_that_cannot_be_decoded(self) -> None:
         (row,), odd = rows("activemq", frame(b"\0Sp", "JMS_AMQP_NATIVE:true"))
         assert row["body"] == b"\0Sp" and "cannot be decoded" in row["malformed"]
@@ -202,7 +208,7 @@ class TestActiveMQ:
 
     def test_a_map_that_the_connector_has_left_out(self) -> None:
         (row,), odd = rows("activemq", frame(b"", "JMS_AMQP_ORIGINAL_ENCODING:7", length=False))
-        assert "a map of AMQP" in row["malformed"] and "jms-json" in row["malformed"]
+        assert "a map of AMQP" in row["malformed"] and "jms-xml" in row["malformed"]
         assert odd == {Oddity("bodies_lost", "/queue/a", "activemq"): 1}
 
     def test_empty_ones_are_counted_if_they_may_have_been_a_map(self) -> None:
@@ -242,10 +248,15 @@ class TestHeadersThatAreNoText:
         assert "'x-correlation-id', 'y'" in found[0]["malformed"]
         assert odd == {Oddity("headers_not_text", "/queue/a", "rabbitmq"): 1}
 
-    def test_a_nul_in_text(self) -> None:
-        found, _ = rows("rabbitmq", frame(b"body", "x:a\0b"), frame(b"body", "x:ab"))
-        assert [dict(row["headers"])["x"] for row in found] == ["a\0b", "ab"]
-        assert found[0]["malformed"] and found[1]["malformed"] is None
+    @pytest.mark.parametrize("count", [1, 40])
+    def test_a_nul_makes_octets_of_text(self, count: int) -> None:
+        """Otherwise two values of a producer would be one."""
+        values = [b"\0\xc3\xbc", b"\0\xfc", b"\xc3\xbc", b"a"]
+        frames = [frame(b"body", "x:" + value.decode("latin-1")) for value in values]
+        found, _ = rows("rabbitmq", *frames * count)
+        shown = [dict(row["headers"])["x"] for row in found]
+        assert shown == ["\0\xc3\xbc", "\0\xfc", "ü", "a"] * count
+        assert [row["malformed"] is None for row in found] == [False, False, True, True] * count
 
     def test_bodies_are_not_looked_at_if_nobody_asks_for_them(self) -> None:
         odd: Counter[Oddity] = Counter()

@@ -228,10 +228,11 @@ class TestValuesThatAreNoText:
         assert decoded == read
 
     @ALL
-    def test_a_nul_stays_in_its_text_if_the_end_is_declared(self, version: str) -> None:
-        frame = OCTETS % "ä\0b".encode()
+    def test_so_is_a_value_with_a_nul_if_the_end_is_declared(self, version: str) -> None:
+        value = "ä\0b".encode()
+        frame = OCTETS % value
         assert block_of(frame, version).ids == [b"s"]
-        assert read_message(frame, version).get("x") == "ä\0b"
+        assert (read_message(frame, version).get("x") or "").encode("latin-1") == value
         assert octet_headers(frame, version) == ["x"]
 
     def test_wherever_the_bytes_are_split_and_between_others(self) -> None:
