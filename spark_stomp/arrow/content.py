@@ -55,38 +55,32 @@ class Bodies:
     reasons: dict[int, str] = field(default_factory=dict)
     odd: dict[str, list[int]] = field(default_factory=dict)
 
-    def with_those_of(self, other: Bodies) -> Bodies:
-        """These bodies, and what ``other`` has instead."""
-        return Bodies(
-            self.starts, self.replaced | other.replaced, self.reasons | other.reasons, self.odd | other.odd
-        )
-
 
 def open_bodies(
-    array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
-) -> Bodies:
-    """Decode the bodies ``array[starts[i]:stops[i]]`` that are encoded. An octet must follow the last one.
+    array: Bytes, found: Bodies, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
+) -> None:
+    """Decode the bodies ``array[found.starts[i]:stops[i]]`` that are encoded and not replaced already.
 
-    ``column`` has the first value of a header for each message.
+    What becomes of them is noted in ``found``. An octet must follow the last body. ``column`` has the first
+    value of a header for each message.
     """
+    starts = found.starts
+    empty = _hollow(starts, stops, column, marks)
+    maps = [*_maps_of_jms(array, starts, stops, marks)]
     encoded = _sections(array, starts, stops, column, marks)
-    found = Bodies(starts)
-    if encoded.size:
-        behind = _behind_constructor(array, starts[encoded], stops[encoded])
-        found = Bodies(starts.copy())
-        found.starts[encoded] += behind
-        for row in encoded[behind == 0].tolist():
-            _decode(found, row, array[starts[row] : stops[row]].tobytes())
-    opened = found.replaced.keys() | set(encoded[found.starts[encoded] > starts[encoded]].tolist())
-    for row, what in [*_left_out(column, marks), *_maps_of_jms(array, starts, stops, marks)]:
-        if row not in opened and row not in found.reasons:
+    behind = _behind_constructor(array, starts[encoded], stops[encoded])
+    for row in encoded[behind == 0].tolist():
+        _decode(found, row, array[starts[row] : stops[row]].tobytes())
+    starts[encoded] += behind
+    known = {*found.replaced, *found.reasons, *encoded[behind > 0].tolist()}
+    for row, what in [*_left_out(column, marks), *maps]:
+        if row not in known:
+            known.add(row)
             found.odd.setdefault(LOST, []).append(row)
             error = BodyDecodeError(f"the broker has left the content out, {what}. {marks.remedy}")
             found.reasons[row] = str(error)
-    hollow = [row for row in _hollow(starts, stops, column, marks).tolist() if row not in found.reasons]
-    if hollow:
+    if hollow := [row for row in empty.tolist() if row not in known]:
         found.odd[HOLLOW] = hollow
-    return found
 
 
 def open_message(found: Bodies, row: int, frame: Frame, mark: str) -> Frame:
@@ -121,9 +115,7 @@ def open_frame(frame: Frame, marks: BodyMarks) -> OpenFrame:
     if message is frame and not found.reasons:
         whole = np.array([len(body)], np.int64)
         array = np.frombuffer(body + b"\0", np.uint8)
-        found = open_bodies(
-            array, found.starts, whole, lambda name: pa.array([frame.get(name)], pa.string()), marks
-        )
+        open_bodies(array, found, whole, lambda name: pa.array([frame.get(name)], pa.string()), marks)
         body = found.replaced.get(0, body[int(found.starts[0]) :])
         message = Frame(frame.command, frame.headers, body)
     kind = None if body == frame.body else read_content(frame.body).kind

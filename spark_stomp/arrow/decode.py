@@ -224,9 +224,8 @@ class FrameRows:
 
     @cached_property
     def _opened(self) -> Bodies:
-        area, read = self._area, self._read
-        found = open_bodies(area.array, read.starts, area.stops, self.column, self._marks)
-        return found.with_those_of(read)
+        open_bodies(self._area.array, self._read, self._area.stops, self.column, self._marks)
+        return self._read
 
     def bodies(self) -> pa.Array:
         """The bodies as bytes."""

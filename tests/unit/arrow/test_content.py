@@ -192,6 +192,11 @@ class TestActiveMQ:
         assert (headers["message-id"], headers["n"], headers["t"]) == ("b", "first", "v")
         assert not odd
 
+    def test_a_whole_message_is_not_lost_whatever_its_own_properties_say(self) -> None:
+        (row,), odd = rows("activemq", frame(NATIVE, "JMS_AMQP_NATIVE:true", "JMS_AMQP_ORIGINAL_ENCODING:7"))
+        assert (row["body"], row["malformed"]) == (b"hello", None)
+        assert not odd
+
     def test_one_that_cannot_be_decoded(self) -> None:
         (row,), odd = rows("activemq", frame(b"\0Sp", "JMS_AMQP_NATIVE:true"))
         assert row["body"] == b"\0Sp" and "cannot be decoded" in row["malformed"]
