@@ -66,7 +66,7 @@ def open_bodies(
     """
     starts = found.starts
     empty = _hollow(starts, stops, column, marks)
-    maps = [*_maps_of_jms(array, starts, stops, marks)]
+    maps = [*_maps_of_jms(array, starts, stops, column, marks)]
     encoded = _sections(array, starts, stops, column, marks)
     behind = _behind_constructor(array, starts[encoded], stops[encoded])
     for row in encoded[behind == 0].tolist():
@@ -189,15 +189,19 @@ def _left_out(column: Callable[[str], pa.Array], marks: BodyMarks) -> Iterator[t
                 yield row, f"a value of AMQP that is neither text nor octets (no {ENCODING})"
 
 
-def _maps_of_jms(array: Bytes, starts: Ints, stops: Ints, marks: BodyMarks) -> Iterator[tuple[int, str]]:
+def _maps_of_jms(
+    array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
+) -> Iterator[tuple[int, str]]:
     if marks.map_of_jms is None:
         return
+    header, pattern = marks.map_of_jms
     # Of all that begin with a NUL, such a body ends with one or with 80.
     last = array[stops - 1]
-    for row in np.flatnonzero(
-        (stops > starts) & (array[starts] == 0) & ((last == 0) | (last == 0x80))
-    ).tolist():
-        if marks.map_of_jms.fullmatch(array[starts[row] : stops[row]].tobytes()):
+    rows = np.flatnonzero((stops > starts) & (array[starts] == 0) & ((last == 0) | (last == 0x80)))
+    if rows.size:
+        rows = rows[_flags(column(header).is_valid())[rows]]
+    for row in rows.tolist():
+        if pattern.fullmatch(array[starts[row] : stops[row]].tobytes()):
             yield row, "a map of JMS (by its octets)"
 
 
