@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -57,31 +57,30 @@ class Bodies:
 
 
 def open_bodies(
-    array: Bytes, known: Bodies, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
-) -> Bodies:
-    """Decode the bodies of ``known`` in ``array`` that are encoded; body i ends at ``stops[i]``.
+    array: Bytes, found: Bodies, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
+) -> None:
+    """Decode the bodies ``array[found.starts[i]:stops[i]]`` that are encoded and not replaced already.
 
-    An octet must follow the last one. ``column`` has the first value of a header for each message.
+    What becomes of them is noted in ``found``. An octet must follow the last body. ``column`` has the first
+    value of a header for each message.
     """
-    starts = known.starts
-    found = Bodies(starts, {**known.replaced}, {**known.reasons}, {**known.odd})
+    starts = found.starts
+    empty = _hollow(starts, stops, column, marks)
+    maps = [*_maps_of_jms(array, starts, stops, column, marks)]
     encoded = _sections(array, starts, stops, column, marks)
-    if encoded.size:
-        behind = _behind_constructor(array, starts[encoded], stops[encoded])
-        found = replace(found, starts=starts.copy())
-        found.starts[encoded] += behind
-        for row in encoded[behind == 0].tolist():
-            _decode(found, row, array[starts[row] : stops[row]].tobytes())
-    opened = found.replaced.keys() | set(encoded[found.starts[encoded] > starts[encoded]].tolist())
-    for row, what in [*_left_out(column, marks), *_maps_of_jms(array, starts, stops, marks)]:
-        if row not in opened and row not in found.reasons:
+    behind = _behind_constructor(array, starts[encoded], stops[encoded])
+    for row in encoded[behind == 0].tolist():
+        _decode(found, row, array[starts[row] : stops[row]].tobytes())
+    starts[encoded] += behind
+    known = {*found.replaced, *found.reasons, *encoded[behind > 0].tolist()}
+    for row, what in [*_left_out(column, marks), *maps]:
+        if row not in known:
+            known.add(row)
             found.odd.setdefault(LOST, []).append(row)
             error = BodyDecodeError(f"the broker has left the content out, {what}. {marks.remedy}")
             found.reasons[row] = str(error)
-    hollow = [row for row in _hollow(starts, stops, column, marks).tolist() if row not in found.reasons]
-    if hollow:
+    if hollow := [row for row in empty.tolist() if row not in known]:
         found.odd[HOLLOW] = hollow
-    return found
 
 
 def open_message(found: Bodies, row: int, frame: Frame, mark: str) -> Frame:
@@ -113,7 +112,7 @@ def open_frame(frame: Frame, marks: BodyMarks) -> OpenFrame:
     found = Bodies(np.zeros(1, np.int64))
     message = frame if marks.message is None else open_message(found, 0, frame, marks.message)
     array, stops = np.frombuffer(frame.body + b"\0", np.uint8), np.array([len(frame.body)], np.int64)
-    found = open_bodies(array, found, stops, lambda name: pa.array([frame.get(name)], pa.string()), marks)
+    open_bodies(array, found, stops, lambda name: pa.array([frame.get(name)], pa.string()), marks)
     body = found.replaced.get(0, frame.body[int(found.starts[0]) :])
     kind = None if body == frame.body else read_content(frame.body).kind
     return OpenFrame(Frame(message.command, message.headers, body), kind, found.reasons.get(0))
@@ -186,15 +185,19 @@ def _left_out(column: Callable[[str], pa.Array], marks: BodyMarks) -> Iterator[t
                 yield row, f"a value of AMQP that is neither text nor octets (no {ENCODING})"
 
 
-def _maps_of_jms(array: Bytes, starts: Ints, stops: Ints, marks: BodyMarks) -> Iterator[tuple[int, str]]:
+def _maps_of_jms(
+    array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
+) -> Iterator[tuple[int, str]]:
     if marks.map_of_jms is None:
         return
+    header, pattern = marks.map_of_jms
     # Of all that begin with a NUL, such a body ends with one or with 80.
     last = array[stops - 1]
-    for row in np.flatnonzero(
-        (stops > starts) & (array[starts] == 0) & ((last == 0) | (last == 0x80))
-    ).tolist():
-        if marks.map_of_jms.fullmatch(array[starts[row] : stops[row]].tobytes()):
+    rows = np.flatnonzero((stops > starts) & (array[starts] == 0) & ((last == 0) | (last == 0x80)))
+    if rows.size:
+        rows = rows[_flags(column(header).is_valid())[rows]]
+    for row in rows.tolist():
+        if pattern.fullmatch(array[starts[row] : stops[row]].tobytes()):
             yield row, "a map of JMS (by its octets)"
 
 

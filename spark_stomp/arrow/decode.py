@@ -224,7 +224,8 @@ class FrameRows:
 
     @cached_property
     def _opened(self) -> Bodies:
-        return open_bodies(self._area.array, self._read, self._area.stops, self.column, self._marks)
+        open_bodies(self._area.array, self._read, self._area.stops, self.column, self._marks)
+        return self._read
 
     def bodies(self) -> pa.Array:
         """The bodies as bytes."""

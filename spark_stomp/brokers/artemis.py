@@ -81,7 +81,8 @@ ARTEMIS = Dialect(
         left_out=LEFT_OUT,
         # In place of the octets of such a value the body may have others (seen with 2.56.0 in November 2026).
         scalars="JMS_AMQP_HEADER",
-        map_of_jms=_MAP,
+        # The header is of OpenWire and Artemis' own protocol; over AMQP a map has ENCODING.
+        map_of_jms=("__AMQ_CID", _MAP),
         hollow=True,
         remedy="Artemis has no setting for that: have the producer send text or octets",
     ),

@@ -28,7 +28,8 @@ class BodyMarks:
         left_out: for a header, the values which say that the content is not in the frame, and what it was.
         scalars: the header of messages from AMQP whose body cannot be trusted unless there is
             :data:`ENCODING` as well; None: no such header.
-        map_of_jms: what the broker sends in place of a map of JMS, if that can be recognised.
+        map_of_jms: a header that messages of JMS clients have, and what the broker sends in place of their
+            maps; None: a map cannot be recognised.
         hollow: True if it sends an empty body in place of content that it leaves out.
         hollow_without_length: True if it then sends no ``content-length``.
         remedy: what to do to have that content, as a sentence.
@@ -38,7 +39,7 @@ class BodyMarks:
     message: str | None = None
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
     scalars: str | None = None
-    map_of_jms: re.Pattern[bytes] | None = None
+    map_of_jms: tuple[str, re.Pattern[bytes]] | None = None
     hollow: bool = False
     hollow_without_length: bool = False
     remedy: str = ""

@@ -137,7 +137,9 @@ class TestArtemis:
         lost = frame(b"\0", "JMS_AMQP_ORIGINAL_ENCODING:7")
         kept = frame(b"text", "JMS_AMQP_ORIGINAL_ENCODING:5")
         serialized = frame(b"", "JMS_AMQP_ContentType:application/x-java-serialized-object")
-        found, odd = rows("artemis", lost, kept, serialized, frame(b"\0"), frame(b""), frame(b"\1"))
+        found, odd = rows(
+            "artemis", lost, kept, serialized, frame(b"\0", "__AMQ_CID:c"), frame(b""), frame(b"\1")
+        )
         reasons = [row["malformed"] for row in found]
         assert "the broker has left the content out, a map of AMQP" in reasons[0]
         assert "an object of JMS" in reasons[2]
@@ -161,8 +163,10 @@ class TestArtemis:
         ],
     )
     def test_a_map_of_jms_is_known_by_its_octets(self, body: str, is_map: bool) -> None:
-        (row,), _ = rows("artemis", frame(body.encode()))
-        assert row["body"] == body.encode() and (row["malformed"] is not None) == is_map
+        of_jms, other = frame(body.encode(), "__AMQ_CID:c"), frame(body.encode())
+        found, _ = rows("artemis", of_jms, other)
+        assert [row["body"] for row in found] == [body.encode()] * 2
+        assert [row["malformed"] is not None for row in found] == [is_map, False]
 
     def test_an_empty_text_is_none_of_them(self) -> None:
         _, odd = rows("artemis", frame(b"", "JMS_AMQP_ORIGINAL_ENCODING:5"))
@@ -197,6 +201,11 @@ class TestActiveMQ:
         kind = "JMS_AMQP_ContentType:application/x-java-serialized-object"
         (row,), odd = rows("activemq", frame(java, "JMS_AMQP_NATIVE:true", kind))
         assert (row["body"], row["malformed"], odd) == (b"\xac\xed\0\5", None, {})
+
+    def test_a_whole_message_is_not_lost_whatever_its_own_properties_say(self) -> None:
+        (row,), odd = rows("activemq", frame(NATIVE, "JMS_AMQP_NATIVE:true", "JMS_AMQP_ORIGINAL_ENCODING:7"))
+        assert (row["body"], row["malformed"]) == (b"hello", None)
+        assert not odd
 
     def test_one_that_cannot_be_decoded(self) -> None:
         (row,), odd = rows("activemq", frame(b"\0Sp", "JMS_AMQP_NATIVE:true"))
