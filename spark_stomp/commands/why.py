@@ -216,7 +216,7 @@ def _asked(
         try:
             found = standing(options, dialect, queue, peer)
         except UnsupportedError as error:
-            text += f"; how much waits is not known ({error.message})"
+            text += f"; how much waits is not known: {error.message}"
             break
         text += f"; {queue}: {found}"
         alarm = alarm or found.alarm
