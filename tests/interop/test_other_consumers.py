@@ -135,12 +135,12 @@ def test_an_answer_comes_to_the_queue_that_the_request_names(broker: Broker, pro
         broker.wait_for("/queue/replies", ready=0, unacked=0)
 
 
-def forwarded(broker: Broker, protocol: str, name: str) -> Target:
+def forwarded(broker: Broker, protocol: str, name: str, **options: str) -> Target:
     """A queue with a message of this producer that the source has read and the sink has written."""
     producer, source, sink = PRODUCERS[broker.name][protocol], broker.new_queue(), broker.new_queue()
     broker.listen(producer.listener)
     target = Target(broker, broker.listeners[producer.listener], source.removeprefix("/queue/"))
-    with Run(broker.options(destination=source), ("body", "headers")) as query:
+    with Run(broker.options(destination=source), ("body", "headers"), **options) as query:
         query.idle()
         producer.send(target, [producer.messages[name]])
         (row,) = query.batch()
@@ -172,11 +172,19 @@ AMQP = [
 @pytest.mark.broker
 @pytest.mark.parametrize(("broker", "name", "expected"), AMQP, indirect=["broker"])
 def test_a_message_of_amqp_goes_on(broker: Broker, name: str, expected: dict[str, Any]) -> None:
-    (message,) = amqp10.received(forwarded(broker, "AMQP 1.0", name), 1)
+    """A body keeps its type if it is not decoded."""
+    (message,) = amqp10.received(forwarded(broker, "AMQP 1.0", name, amqpBodies="raw"), 1)
     assert {field: getattr(message, field) for field in expected} == expected
     if name == "all but the body":
         assert (message.priority, message.durable) == (7, True)
         assert 0 < message.ttl <= 86_400
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("broker", ["rabbitmq"], indirect=True)
+def test_a_decoded_body_goes_on_as_octets(broker: Broker) -> None:
+    (message,) = amqp10.received(forwarded(broker, "AMQP 1.0", "value: string"), 1)
+    assert bytes(message.body) == "ü 1".encode()
 
 
 @pytest.mark.broker
