@@ -73,6 +73,8 @@ def open_bodies(
         _decode(found, row, array[starts[row] : stops[row]].tobytes())
     starts[encoded] += behind
     known = {*found.replaced, *found.reasons, *encoded[behind > 0].tolist()}
+    if marks.whole is not None:
+        known.update(np.flatnonzero(_flags(pc.equal(column(marks.whole), "true"))).tolist())
     for row, what in [*_left_out(column, marks), *maps]:
         if row not in known:
             known.add(row)

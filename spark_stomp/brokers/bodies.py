@@ -25,6 +25,7 @@ class BodyMarks:
             header.
         message: the header that is ``true`` if the body is a whole message of AMQP 1.0 as it is encoded;
             None: no such header.
+        whole: the same header if such messages stay encoded; nothing of theirs is left out.
         left_out: for a header, the values which say that the content is not in the frame, and what it was.
         scalars: the header of messages from AMQP whose body cannot be trusted unless there is
             :data:`ENCODING` as well; None: no such header.
@@ -37,6 +38,7 @@ class BodyMarks:
 
     section: tuple[str, str] | None = None
     message: str | None = None
+    whole: str | None = None
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
     scalars: str | None = None
     map_of_jms: tuple[str, re.Pattern[bytes]] | None = None
@@ -46,7 +48,7 @@ class BodyMarks:
 
     def of_raw(self) -> BodyMarks:
         """The marks for a query that wants encoded bodies as they came."""
-        return replace(self, section=None, message=None)
+        return replace(self, section=None, message=None, whole=self.message)
 
 
 NO_MARKS: Final = BodyMarks()

@@ -207,6 +207,15 @@ class TestActiveMQ:
         assert (row["body"], row["malformed"]) == (b"hello", None)
         assert not odd
 
+    @pytest.mark.parametrize(
+        "left_out",
+        ["JMS_AMQP_ContentType:application/x-java-serialized-object", "JMS_AMQP_ORIGINAL_ENCODING:7"],
+    )
+    @pytest.mark.parametrize("body", [NATIVE, b""])
+    def test_a_whole_message_that_stays_encoded_has_lost_nothing(self, left_out: str, body: bytes) -> None:
+        (row,), odd = rows("activemq", frame(body, "JMS_AMQP_NATIVE:true", left_out), amqp=False)
+        assert (row["body"], row["malformed"], odd) == (body, None, {})
+
     def test_one_that_cannot_be_decoded(self) -> None:
         (row,), odd = rows("activemq", frame(b"\0Sp", "JMS_AMQP_NATIVE:true"))
         assert row["body"] == b"\0Sp" and "cannot be decoded" in row["malformed"]
