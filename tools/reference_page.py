@@ -21,7 +21,7 @@ from spark_stomp.options.kinds import BOOLEAN, HEADERS, SIZE, TIMEOUT
 from spark_stomp.status.figure import Figure, Part
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import JournalPart, QueryPart
+from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 # What is written by hand in the page: from one of these headings to the next generated one.
@@ -91,6 +91,9 @@ in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spar
 ### Receivers
 
 {receivers}
+### Queues
+
+{queues}
 ### Journal
 
 {journal}
@@ -191,6 +194,7 @@ def _reference(page: str) -> str:
         query=keys_list(QueryPart),
         totals=keys_list(TotalsPart),
         receivers=keys_list(ReceiverPart),
+        queues=keys_list(QueuePart),
         journal=keys_list(JournalPart),
         sink=keys_list(SinkPart),
         summed=", ".join(f"`{figure.key}`" for figure in SUMMED),

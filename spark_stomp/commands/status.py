@@ -43,7 +43,7 @@ from spark_stomp.status.figure import Figure, Status, Word
 from spark_stomp.status.reading import is_rate
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import JournalPart, QueryPart
+from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
 
 # Lines of a source that are no receivers.
 _OTHER_LINES: Final = 9
@@ -176,20 +176,22 @@ def _parts(status: Status, *, over: bool) -> Iterator[tuple[str, RenderableType]
 
     Rates and waits are left out if the query is ``over``.
     """
-    declared = {
-        "query": (QueryPart.figures(), status),
-        "totals": ([*TotalsPart.figures(), *SUMMED], status.get("totals")),
-        "journal": (JournalPart.figures(), status.get("journal")),
-        "sink": (SinkPart.figures(), status.get("sink")),
-    }
-    for name, (figures, part) in declared.items():
+    queues: Status = status.get("queues") or {}
+    declared: list[tuple[str, str, list[Figure], Status | None]] = [
+        ("query", "", QueryPart.figures(), status),
+        ("totals", "", [*TotalsPart.figures(), *SUMMED], status.get("totals")),
+        *(("queue", name, QueuePart.figures(), one) for name, one in queues.items()),
+        ("journal", "", JournalPart.figures(), status.get("journal")),
+        ("sink", "", SinkPart.figures(), status.get("sink")),
+    ]
+    for name, of, figures, part in declared:
         facts = [
             said(f"{one.label} {_value(one, part)}", "yellow" if one.trouble else "")
             for one in figures
             if part and one.label and part.get(one.key) and not (over and is_rate(one))
         ]
         if facts:
-            yield name, Columns(facts, padding=(0, 3))
+            yield name, Columns([said(shown(of)), *facts] if of else facts, padding=(0, 3))
 
 
 def _receivers(receivers: list[tuple[str, Status]], width: int, *, lives: bool) -> Table:

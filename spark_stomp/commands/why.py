@@ -52,12 +52,12 @@ from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.errors import ConnectTimeout, OptionError, StompError, UnsupportedError
 from spark_stomp.options import ConnectionOptions, parse_sink_options
 from spark_stomp.options.fields import options_of
-from spark_stomp.quoting import counted, line, shown
+from spark_stomp.quoting import line, shown
 from spark_stomp.source.waiting import EMPTY_OR_TAKEN
 from spark_stomp.status.figure import Status
 from spark_stomp.transport import open_connection
 from spark_stomp.transport.retry import is_login_error
-from spark_stomp.transport.standing import Standing, standing, takes_messages
+from spark_stomp.transport.standing import Standing, standing, takes_messages, waits
 
 # The options of a query that a connection needs, by their keys in the status. Only the query itself may have
 # its client id.
@@ -237,10 +237,8 @@ def _with_answer(found: Diagnosis, status: Status, answer: _Answer) -> Diagnosis
     if runs and away and found.kind is not Kind.CONNECTION:
         return replace(found, kind=Kind.CONNECTION, text=f"{found.text}. The broker does not answer")
     if answer.standing is not None and EMPTY_OR_TAKEN in found.text:
-        told, own = answer.standing, len(_receivers(status))
-        others = counted(max(0, (told.consumers or 0) - own), "other consumer")
-        text = found.text.replace(EMPTY_OR_TAKEN, f" ({told.ready or 0:,} wait there, {others})")
-        return replace(found, text=text)
+        told = waits([answer.standing], len(_receivers(status)))
+        return replace(found, text=found.text.replace(EMPTY_OR_TAKEN, f" ({told})"))
     return found
 
 

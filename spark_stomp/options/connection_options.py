@@ -164,7 +164,7 @@ class ConnectionOptions:
     management_url: str | None = STREAMS_AND_WRITES.optional(
         "managementUrl",
         HTTP_URL,
-        "RabbitMQ's management, where `why` and `probe` ask with the login [how much waits](operate.md#why).",
+        "RabbitMQ's management, which is asked with the login [how much waits](operate.md#why).",
     )
     destination_type: Literal["queue", "topic"] | None = EVERYWHERE.optional(
         "destinationType",

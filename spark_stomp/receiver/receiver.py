@@ -336,7 +336,7 @@ class Receiver:
         connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
         self._subscribed_since = self._last_active = self._asked_at = time.monotonic()
         before, now = self._connections, time.time()
-        self._connections = before.subscribed(now)
+        self._connections = before.subscribed(now, self._dialect, connection.peer)
         if before.is_lost:
             log.warning("connected again after %.1f s", now - before.since)
         log.info("subscribed to %s at %s", listed([*chosen]), connection.peer)

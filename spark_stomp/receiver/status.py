@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from spark_stomp.brokers import Dialect
 from spark_stomp.errors import ClientIdInUse, ConnectFailed, StompError
 
 # Characters of a broker's error that the status shows. A judgement, not measured.
@@ -39,6 +40,8 @@ class ConnectionStatus:
         attempts: how many attempts to connect have failed since ``since``.
         last_error: why the last connection or attempt failed; None if none did.
         last_error_at: when the last connection or attempt failed; None if none did.
+        dialect: that of the broker; None before the first subscription.
+        peer: the address of the broker; empty before the first subscription.
     """
 
     since: float = 0.0
@@ -47,6 +50,8 @@ class ConnectionStatus:
     attempts: int = 0
     last_error: str | None = None
     last_error_at: float | None = None
+    dialect: Dialect | None = None
+    peer: str = ""
 
     @property
     def reconnects(self) -> int:
@@ -82,9 +87,12 @@ class ConnectionStatus:
         """The status after a connection has ended as planned, to be replaced by another one."""
         return replace(self, connected=False, since=now)
 
-    def subscribed(self, now: float) -> ConnectionStatus:
+    def subscribed(self, now: float, dialect: Dialect, peer: str) -> ConnectionStatus:
         """The status after a connection was subscribed."""
-        return replace(self, connected=True, since=now, attempts=0, connections=self.connections + 1)
+        connections = self.connections + 1
+        return replace(
+            self, connected=True, since=now, attempts=0, connections=connections, dialect=dialect, peer=peer
+        )
 
     def failed(self, error: StompError, now: float) -> ConnectionStatus:
         """The status after the connection was lost, or an attempt to connect failed."""

@@ -385,6 +385,20 @@ def _batch_is_complete(mode: Mode, limits: BatchLimits, situation: Situation) ->
     return situation.silence >= QUIET_PERIOD or situation.waited >= QUIET_PERIOD_MAX
 
 
+def left_behind(*, of_streams: bool) -> str:
+    """What the log says of a batch that leaves messages behind and may be the only one of its run."""
+    if of_streams:
+        has, remedy = "memory (maxBufferedBytes) and the limits allow", ""
+    else:
+        has = "the broker sends before an ACK, or the limits allow"
+        remedy = "set drain = true (with journal and ackAfter = journal), or "
+    return (
+        f"this batch has only what {has}. If it is the only one of its run (Once; AvailableNow before Spark "
+        "4.2 or beside a source that cannot do it), more messages are probably waiting after it: "
+        f"{remedy}start the query again until a run finds nothing"
+    )
+
+
 def end_of_drain(limits: BatchLimits, situation: Situation) -> str | None:
     """Why a drain in one batch ends now; None if it goes on.
 

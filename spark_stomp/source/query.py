@@ -32,16 +32,18 @@ from spark_stomp.source.planning import (
     decide,
     end_of_drain,
     leaves_more,
+    left_behind,
     rotated,
     shares_of,
 )
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.reads import FrameRanges
 from spark_stomp.source.receivers import ReceiverGroup
+from spark_stomp.source.standings import Standings
 from spark_stomp.source.waiting import Known, Monitor, OffsetCall, waiting_for
 from spark_stomp.status.files import StatusWriter, query_name
 from spark_stomp.status.receivers import Observed, TotalsPart, Waiting
-from spark_stomp.status.source import QueryPart, RunIdentity
+from spark_stomp.status.source import QueryPart, QueuePart, RunIdentity
 
 log = get_log(__name__)
 
@@ -128,6 +130,7 @@ class QueryRuntime:
             on_failure=self._receivers.news.tell,
         )
         self._monitor = Monitor(self._waiting, self._counts)
+        self._standings = Standings(options.connection, self._receivers.statuses)
         self._call: OffsetCall | None = None
         self._cut_at = 0.0
         self._raised: StompError | None = None
@@ -170,6 +173,7 @@ class QueryRuntime:
             number=1 if self._status is None else self._status.number,
             observed=observed,
             told=self._options.told,
+            of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.told.items()},
         ).shown()
 
     def _observed(self) -> Observed:
@@ -198,6 +202,8 @@ class QueryRuntime:
         self._receivers.start()
         self._committer.start()
         self._monitor.start()
+        if not self._options.of_streams:
+            self._standings.start()
 
     def _waiting(self, rate: float) -> Waiting | None:
         """What the query waits for; None once it ends. ``rate``: messages received in a second."""
@@ -213,6 +219,7 @@ class QueryRuntime:
                 proved=self._committer.is_proved,
                 waiting=self._backlog.rows.waiting,
                 rate=rate,
+                told=self._standings.told,
             )
         )
 
@@ -365,19 +372,8 @@ class QueryRuntime:
                 log.warning(f"{text}; more messages are probably waiting for the next run", reason)
             else:
                 log.info(text, reason)
-        elif mode is Mode.ONCE and self._more_waiting and self._options.of_streams:
-            log.warning(
-                "this batch has only what memory (maxBufferedBytes) and the limits allow. If it is the only "
-                "batch of its run (Once, and AvailableNow before Spark 4.2), more messages are waiting after "
-                "it: start the query again until a run finds nothing"
-            )
         elif mode is Mode.ONCE and self._more_waiting:
-            log.warning(
-                "this batch has only the messages that the broker sends before an ACK, or that the limits "
-                "allow. If it is the only batch of its run (Once, and AvailableNow before Spark 4.2), more "
-                "messages are probably waiting after it: set drain = true (with journal and ackAfter = "
-                "journal), or start the query again until a run finds nothing"
-            )
+            log.warning(left_behind(of_streams=self._options.of_streams))
 
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
@@ -469,6 +465,7 @@ class QueryRuntime:
             # A query that starts again at once takes the file of a source that is being stopped.
             self._status.write_soon()
         try:
+            self._standings.stop()
             self._monitor.stop()
             self._committer.stop(_LAST_LOOK)
         finally:

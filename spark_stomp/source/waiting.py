@@ -8,8 +8,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from spark_stomp.logs import get_log, in_context
@@ -17,11 +17,14 @@ from spark_stomp.quoting import counted, duration, listed
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.planning import BatchLimits, Decision, LastBatch, Mode, Situation
 from spark_stomp.status.receivers import Observed, Waiting
+from spark_stomp.transport.standing import Told, waits
 
 log = get_log(__name__)
 
 EMPTY_OR_TAKEN: Final = " (it is empty, or another consumer has them)"
 """What the query itself cannot know of a queue that brings nothing."""
+# Seconds after which a broker's figures are those of now: RabbitMQ's may be five seconds old (4.3.6).
+_SETTLED = 5.0
 # Seconds between two looks, and how many looks a rate is taken over.
 _PERIOD, _LOOKS = 1.0, 11
 # Seconds after which a wait is logged. Then the pauses double, up to the longest one.
@@ -49,6 +52,7 @@ class Known:
     - ``proved``: whether there is evidence of the commit of all planned batches.
     - ``waiting``: rows that are in no committed batch.
     - ``rate``: messages received in a second.
+    - ``told``: what the broker told of the queues, by their names.
     """
 
     now: float
@@ -59,6 +63,7 @@ class Known:
     proved: bool
     waiting: int
     rate: float
+    told: Mapping[str, Told] = field(default_factory=dict)
 
 
 def waiting_for(known: Known) -> Waiting:
@@ -148,7 +153,17 @@ def _broker(known: Known) -> Waiting:
             f"the broker: a first message in {listed(missing)}, which was not there before this "
             "query: check the name",
         )
-    return Waiting("broker", f"the broker: nothing un-acked and nothing new{EMPTY_OR_TAKEN}")
+    return Waiting("broker", f"the broker: nothing un-acked and nothing new{_waits(known)}")
+
+
+def _waits(known: Known) -> str:
+    """What the broker told of all queues since the query has nothing more of them."""
+    told = [known.told.get(queue) for queue in {name for one in known.statuses for name in one.destinations}]
+    quiet = max(one.last_active for one in known.statuses) + _SETTLED
+    every = [one for one in told if one is not None and one.asked_at >= quiet]
+    if len(every) < len(told):
+        return EMPTY_OR_TAKEN
+    return f" ({waits((one.standing for one in every), sum(one.own for one in every))})"
 
 
 class Monitor:

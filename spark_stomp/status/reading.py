@@ -14,7 +14,7 @@ from spark_stomp.status.figure import VERSION, Figure, Part, Status, Time, Word,
 from spark_stomp.status.files import StatusFile, is_gone, parsed, status_at
 from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import JournalPart, QueryPart
+from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
 
 # Seconds without a write after which a process counts as gone, as for the alert StompQueryGone. A judgement.
 _SILENT: Final = 180.0
@@ -113,10 +113,10 @@ def _parts(status: Status) -> Iterator[tuple[type[Part], Status, dict[str, objec
     source = {"source": status.get("source", 1)}
     yield QueryPart, status, source
     yield TotalsPart, _mapping(status, "totals"), source
-    receivers = _mapping(status, "receivers")
-    for name in receivers:
-        one = _mapping(receivers, name)
-        yield ReceiverPart, one, source | {"receiver": name}
+    for several, part, label in (("receivers", ReceiverPart, "receiver"), ("queues", QueuePart, "queue")):
+        named = _mapping(status, several)
+        for name in named:
+            yield part, _mapping(named, name), source | {label: name}
     yield JournalPart, _mapping(status, "journal"), source
     yield SinkPart, _mapping(status, "sink"), {}
 

@@ -17,6 +17,7 @@ from spark_stomp.status.receivers import Figures, Observed, ReceiverPart, Totals
 if TYPE_CHECKING:
     from spark_stomp.journal import Journal
     from spark_stomp.receiver import DedupIndex
+    from spark_stomp.transport.standing import Told
 
 
 def _parent() -> str:
@@ -107,8 +108,42 @@ class JournalPart(Part):
 
 
 @dataclass(frozen=True)
+class QueuePart(Part):
+    """What the broker last told of a queue that the query reads."""
+
+    prefix = "queue_"
+
+    told: Told
+
+    @Gauge(label="ready", passing=True)
+    def ready(self) -> int | None:
+        """Messages that wait there; null in all figures that the broker does not know yet."""
+        return self.told.standing.ready
+
+    @Gauge(label="un-acked", passing=True)
+    def unacked(self) -> int | None:
+        """Messages that consumers have and have not acknowledged."""
+        return self.told.standing.unacked
+
+    @Gauge(label="consumers", passing=True)
+    def consumers(self) -> int | None:
+        """How many consumers the queue has, those of this query among them."""
+        return self.told.standing.consumers
+
+    @Figure(passing=True)
+    def alarm(self) -> str | None:
+        """Why the broker takes no messages for it; null if nothing is known."""
+        return self.told.standing.alarm
+
+    @Time(passing=True)
+    def told_at(self) -> float:
+        """When the broker told it."""
+        return self.told.at
+
+
+@dataclass(frozen=True)
 class QueryPart(Part):
-    """The whole document of the source. ``of_receivers``, ``of_totals`` and ``of_journal`` are its parts."""
+    """The whole document of the source. What begins with ``of_`` are its parts."""
 
     identity: RunIdentity
     of_totals: Figures
@@ -121,6 +156,7 @@ class QueryPart(Part):
     number: int = 1
     observed: Observed = field(default_factory=Observed)
     told: tuple[tuple[str, str | None], ...] = ()
+    of_queues: Figures = field(default_factory=dict)
 
     @Figure()
     def version(self) -> int:
@@ -233,6 +269,11 @@ class QueryPart(Part):
     def receivers(self) -> Figures:
         """Figures of each receiver, by its name: what it reads, `#` and a number."""
         return self.of_receivers
+
+    @Figure(passing=True)
+    def queues(self) -> Figures:
+        """What the broker tells of the first five queues, by their names; asked every 30 seconds."""
+        return self.of_queues
 
     @Figure()
     def journal(self) -> Figures | None:

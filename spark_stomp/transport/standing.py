@@ -19,7 +19,7 @@ import secrets
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.client import HTTPException
@@ -74,6 +74,31 @@ class Standing:
             return "is there, and its figures are not known yet"
         waits = "message waits" if self.ready == 1 else "messages wait"
         return f"{self.ready:,} {waits}, {self.unacked:,} un-acked, {counted(self.consumers, 'consumer')}"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the broker told of a queue at ``at`` (seconds since 1970; ``asked_at``: monotonic).
+
+    ``own`` is how many of its consumers are those of the query that asked.
+    """
+
+    standing: Standing
+    at: float
+    asked_at: float
+    own: int
+
+
+def waits(told: Iterable[Standing], own: int) -> str:
+    """What such queues mean for a query that has ``own`` consumers there, and has nothing of them."""
+    every = [*told]
+    ready = sum(one.ready or 0 for one in every)
+    unacked = sum(one.unacked or 0 for one in every)
+    others = max(0, sum(one.consumers or 0 for one in every) - own)
+    text = f"{ready:,} wait there, {counted(others, 'other consumer')}"
+    if unacked and not others:
+        text = f"{ready:,} wait there, and {unacked:,} that it gave to this query have not come"
+    return "; ".join([text, *dict.fromkeys(one.alarm for one in every if one.alarm)])
 
 
 def standing(options: ConnectionOptions, dialect: Dialect, destination: str, peer: str) -> Standing:

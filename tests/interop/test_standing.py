@@ -90,6 +90,27 @@ def test_it_is_what_the_management_says(told: Broker) -> None:
     assert told.standing(queue) == (7, 0)
 
 
+def test_a_query_that_has_nothing_says_who_has_it(told: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another consumer has all messages, so the query gets none of them."""
+    monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.5)
+    queue = told.new_queue()
+    publish(told.options(), queue, [b"x"] * 7)
+    with Run(options(told, destination=queue, prefetch=20)) as other:
+        other.gather(7)
+        with Run(options(told, destination=queue)) as run:
+            run.idle()
+            waits = "the broker: nothing un-acked and nothing new (0 wait there, 1 other consumer)"
+            wait_until(lambda: run.status.document["waiting_for"] == waits, what="the figures")
+            shown = run.status.document["queues"]
+            assert {key: shown[queue][key] for key in ("ready", "unacked", "consumers", "alarm")} == {
+                "ready": 0,
+                "unacked": 7,
+                "consumers": 2,
+                "alarm": None,
+            }
+            assert not run.status.failure
+
+
 def test_a_queue_that_is_not_there(told: Broker) -> None:
     """Asking does not make it, and a query that requires it is refused before it makes it."""
     queue = told.new_queue()

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from spark_stomp.brokers import dialect_named
 from spark_stomp.errors import ConnectFailed, ConnectionLost
 from spark_stomp.receiver.status import ConnectionStatus
 
 LOST = ConnectionLost("the broker is gone")
+BROKER = {"dialect": dialect_named("artemis"), "peer": "b:61613"}
 REFUSED = ConnectFailed("nobody listens")
 
 
 def test_what_it_says() -> None:
-    connected = ConnectionStatus(since=100.0).subscribed(101.0)
-    assert connected == ConnectionStatus(since=101.0, connected=True, connections=1)
+    connected = ConnectionStatus(since=100.0).subscribed(101.0, **BROKER)
+    assert connected == ConnectionStatus(since=101.0, connected=True, connections=1, **BROKER)
     lost = connected.failed(LOST, 200.0).failed(REFUSED, 201.0).failed(REFUSED, 203.0)
     last = {"last_error": str(REFUSED), "last_error_at": 203.0}
-    assert lost == ConnectionStatus(since=200.0, connections=1, attempts=2, **last)
+    assert lost == ConnectionStatus(since=200.0, connections=1, attempts=2, **BROKER, **last)
     # What went wrong last stays to be seen.
-    again = lost.subscribed(204.0)
-    assert again == ConnectionStatus(since=204.0, connected=True, connections=2, **last)
+    again = lost.subscribed(204.0, **BROKER)
+    assert again == ConnectionStatus(since=204.0, connected=True, connections=2, **BROKER, **last)
     assert (lost.reconnects, again.reconnects) == (0, 1)
 
 
 def test_a_connection_that_was_left_on_purpose_is_not_lost() -> None:
-    connected = ConnectionStatus(since=100.0).subscribed(101.0)
+    connected = ConnectionStatus(since=100.0).subscribed(101.0, **BROKER)
     assert connected.failed(LOST, 102.0).is_lost
-    left = connected.failed(LOST, 102.0).subscribed(103.0).left(104.0)
+    left = connected.failed(LOST, 102.0).subscribed(103.0, **BROKER).left(104.0)
     assert (left.connected, left.since, left.is_lost) == (False, 104.0, False)
     assert left.failed(REFUSED, 105.0).is_lost
     assert not ConnectionStatus(since=100.0).failed(REFUSED, 101.0).is_lost
@@ -34,6 +36,6 @@ def test_a_loss_is_news_once() -> None:
     first = ConnectionStatus(since=100.0).failed(REFUSED, 101.0)
     assert first.newly_failed, "the first attempt"
     assert not first.failed(REFUSED, 102.0).newly_failed
-    lost = first.subscribed(103.0).failed(LOST, 104.0)
+    lost = first.subscribed(103.0, **BROKER).failed(LOST, 104.0)
     assert lost.newly_failed
     assert not lost.failed(REFUSED, 105.0).newly_failed

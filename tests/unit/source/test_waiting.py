@@ -18,8 +18,11 @@ from spark_stomp.source.planning import Available, BatchLimits, Decision, LastBa
 from spark_stomp.source.receivers import News
 from spark_stomp.source.waiting import Known, Monitor, OffsetCall, waiting_for
 from spark_stomp.status.receivers import Waiting
+from spark_stomp.transport.standing import Standing, Told
 
-RECEIVER = ReceiverStatus("/queue/a#1", True, 0, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
+RECEIVER = ReceiverStatus(
+    "/queue/a#1", True, 0, 0, 0, 0, 60.0, window_full=False, failure=None, destinations=("/queue/a",)
+)
 LOST = ConnectionStatus(connected=True).failed(ConnectionLost("it is gone"), 90.0)
 REFUSED = ConnectionStatus().failed(LoginRefused("the login of guest is refused"), 90.0)
 
@@ -38,6 +41,14 @@ def call(new: int = 0, mode: Mode = Mode.STREAMING, *, answered: bool = True, **
 IDLE = Known(
     now=100.0, statuses=[RECEIVER], call=call(), batch=None, number=None, proved=True, waiting=0, rate=0.0
 )
+SILENT = "the broker: nothing un-acked and nothing new"
+
+
+def told(*figures: int, asked_at: float = 70.0, alarm: str | None = None) -> dict[str, Told]:
+    """The query has one of the consumers."""
+    return {"/queue/a": Told(Standing(True, *figures, alarm), 1e9, asked_at, own=1)}
+
+
 IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting=4_600)
 
 
@@ -47,7 +58,38 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
         (
             IDLE,
             "broker",
-            "the broker: nothing un-acked and nothing new (it is empty, or another consumer has them)",
+            f"{SILENT} (it is empty, or another consumer has them)",
+        ),
+        (
+            replace(IDLE, told=told(12_400, 3, 4)),
+            "broker",
+            f"{SILENT} (12,400 wait there, 3 other consumers)",
+        ),
+        (
+            replace(IDLE, told=told(5, 3, 1)),
+            "broker",
+            f"{SILENT} (5 wait there, and 3 that it gave to this query have not come)",
+        ),
+        (
+            replace(IDLE, told=told(0, 0, 1, alarm="the disk is full")),
+            "broker",
+            f"{SILENT} (0 wait there, 0 other consumers; the disk is full)",
+        ),
+        (
+            # It may have been told before the last message came.
+            replace(IDLE, told=told(5, 3, 1, asked_at=64.0)),
+            "broker",
+            f"{SILENT} (it is empty, or another consumer has them)",
+        ),
+        (
+            replace(IDLE, told=told(5, 3, 4), statuses=[RECEIVER, replace(RECEIVER, destinations=("/b",))]),
+            "broker",
+            f"{SILENT} (it is empty, or another consumer has them)",
+        ),
+        (
+            replace(IDLE, told=told(5, 3, 5), statuses=[RECEIVER, RECEIVER]),
+            "broker",
+            f"{SILENT} (5 wait there, 4 other consumers)",
         ),
         (
             replace(IDLE, statuses=[RECEIVER, replace(RECEIVER, missing=("/queue/b",))]),

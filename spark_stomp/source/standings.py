@@ -1,0 +1,77 @@
+"""Asks the broker now and then how much waits in the queues that a query reads, and who else reads them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from spark_stomp.errors import StompError, UnsupportedError
+from spark_stomp.logs import get_log, in_context
+from spark_stomp.options import ConnectionOptions
+from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.transport.standing import Told, standing
+
+log = get_log(__name__)
+
+# Seconds before each question, also before the first one: short runs ask nothing. A judgement, not measured.
+_PERIOD: Final = 30.0
+# Queues that are asked for, because each question is a connection. A judgement, not measured.
+_MOST_ASKED: Final = 5
+# Seconds that a connection for a question may take. A judgement, not measured.
+_PATIENCE: Final = 5.0
+
+
+class Standings:
+    """Asks in a thread of its own, so that nothing ever waits for an answer. An error ends nothing.
+
+    A broker that does not tell it of a queue is not asked again, unless the query names ``managementUrl``.
+
+    Attributes:
+        told: the last answers, by queue. One that could not be renewed is gone.
+    """
+
+    def __init__(self, options: ConnectionOptions, statuses: Callable[[], Sequence[ReceiverStatus]]) -> None:
+        self.told: dict[str, Told] = {}
+        patience = min(options.connect_timeout, _PATIENCE)
+        self._options = replace(options, connect_timeout=patience)
+        self._statuses = statuses
+        self._not_told: set[str] = set()
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=in_context(self._run), name="stomp-standings", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ask no more. A question that is under way is not waited for."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_PERIOD):
+            self.ask()
+
+    def ask(self) -> None:
+        """Ask once for each queue that a connected receiver reads."""
+        connected = [one for one in self._statuses() if one.connection.connected]
+        readers = Counter(queue for one in connected for queue in one.destinations)
+        at = {queue: one.connection for one in connected for queue in one.destinations}
+        told: dict[str, Told] = {}
+        for queue, own in readers.most_common(_MOST_ASKED):
+            dialect = at[queue].dialect
+            if dialect is None or queue in self._not_told or self._stopping.is_set():
+                continue
+            asked_at = time.monotonic()
+            try:
+                found = standing(self._options, dialect, queue, at[queue].peer)
+            except UnsupportedError as error:
+                log.debug("how much waits in %s is not known: %s", queue, error.message)
+                if self._options.management_url is None:
+                    self._not_told.add(queue)
+            except StompError as error:
+                log.debug("how much waits in %s is not known: %s", queue, error)
+            else:
+                told[queue] = Told(found, time.time(), asked_at, own)
+        self.told = told

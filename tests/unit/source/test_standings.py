@@ -1,0 +1,124 @@
+"""How much waits at the broker: who is asked, how often, and that no answer disturbs a query."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from support.options import sink_options
+from support.waiting import PATIENCE, wait_until
+
+from spark_stomp.brokers import dialect_named
+from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
+from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.receiver.status import ConnectionStatus
+from spark_stomp.source.standings import Standings
+from spark_stomp.transport.standing import Standing
+
+FIGURES = Standing(True, 5, 3, 2)
+NOT_TOLD = UnsupportedError("it may not ask")
+AWAY = ConnectFailed("nobody listens")
+BROKER = {"dialect": dialect_named("activemq"), "peer": "b:61613"}
+UP = ConnectionStatus().subscribed(1.0, **BROKER)
+
+
+def receiver(*queues: str, connection: ConnectionStatus = UP) -> ReceiverStatus:
+    return ReceiverStatus(
+        "r", True, 0, 0, 0, 0, 0.0, False, None, connection=connection, destinations=tuple(queues)
+    )
+
+
+class Broker:
+    """Answers for each queue with ``answers``, or with its figures."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, StompError] = {}
+        self.asked: list[str] = []
+
+    def __call__(self, _options: object, _dialect: object, queue: str, peer: str) -> Standing:
+        assert peer == "b:61613"
+        self.asked.append(queue)
+        if queue in self.answers:
+            raise self.answers[queue]
+        return FIGURES
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    broker = Broker()
+    monkeypatch.setattr("spark_stomp.source.standings.standing", broker)
+    return broker
+
+
+def standings(*receivers: ReceiverStatus, **options: str) -> Standings:
+    return Standings(sink_options("stomp://b:61613", **options).connection, lambda: receivers)
+
+
+def test_each_queue_is_asked_for_once(broker: Broker) -> None:
+    asking = standings(receiver("/queue/a", "/queue/b"), receiver("/queue/a"))
+    asking.ask()
+    assert broker.asked == ["/queue/a", "/queue/b"]
+    assert {queue: (told.standing, told.own) for queue, told in asking.told.items()} == {
+        "/queue/a": (FIGURES, 2),
+        "/queue/b": (FIGURES, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    "connection", [ConnectionStatus(), UP.failed(AWAY, 2.0)], ids=["not yet subscribed", "lost"]
+)
+def test_nothing_is_asked_without_a_connection(broker: Broker, connection: ConnectionStatus) -> None:
+    standings(receiver("/queue/a", connection=connection)).ask()
+    assert broker.asked == []
+
+
+def test_most_queues_that_are_asked_for(broker: Broker) -> None:
+    standings(receiver(*(f"/queue/{number}" for number in range(500)))).ask()
+    assert len(broker.asked) == 5
+
+
+@pytest.mark.parametrize(
+    ("error", "management", "times"),
+    [(NOT_TOLD, {}, 1), (NOT_TOLD, {"managementUrl": "http://b:15672"}, 3), (AWAY, {}, 3)],
+    ids=["not allowed", "the management is away", "the broker is away"],
+)
+def test_an_error_is_no_figure(
+    broker: Broker, error: StompError, management: dict[str, str], times: int
+) -> None:
+    asking = standings(receiver("/queue/a", "/queue/b"), **management)
+    asking.ask()
+    assert asking.told.keys() == {"/queue/a", "/queue/b"}
+    broker.answers["/queue/a"] = error
+    for _ in range(3):
+        asking.ask()
+        assert asking.told.keys() == {"/queue/b"}
+    assert broker.asked.count("/queue/a") == 1 + times
+
+
+def test_the_thread_asks_until_it_is_stopped(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.001)
+    asking = standings(receiver("/queue/a"))
+    broker.answers["/queue/a"] = AWAY
+    asking.start()
+    wait_until(lambda: len(broker.asked) > 3, what="questions")
+    (thread,) = [one for one in threading.enumerate() if one.name == "stomp-standings"]
+    asking.stop()
+    thread.join(PATIENCE)
+    assert not thread.is_alive() and asking.told == {}
+
+
+def test_stopping_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> Standing:
+        asked.set()
+        answer.wait(PATIENCE)
+        return FIGURES
+
+    monkeypatch.setattr("spark_stomp.source.standings.standing", hang)
+    monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.001)
+    asking = standings(receiver("/queue/a"))
+    asking.start()
+    assert asked.wait(PATIENCE)
+    asking.stop()
+    answer.set()
