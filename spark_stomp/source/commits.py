@@ -46,6 +46,7 @@ from spark_stomp.frameserver import FrameServer, RangeTicket
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.offsets import Offset
+from spark_stomp.source.planning import ONE_BATCH
 
 log = get_log(__name__)
 
@@ -339,10 +340,7 @@ class Committer:
         """
         with self._lock:
             if self._checkpoint is None:
-                self._warn_once(
-                    "if this batch is the only one of its run (Once; AvailableNow and pipelines before Spark "
-                    "4.2),"
-                )
+                self._warn_once(f"if this batch is the only one of its run ({ONE_BATCH}),")
 
     def stop(self, timeout: float) -> None:
         """Look for commits once more, for ``timeout`` seconds at most. Warn if a batch stays un-acked."""

@@ -43,6 +43,11 @@ from dataclasses import dataclass, replace
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import Sizes
 
+ONE_BATCH = (
+    "Once; AvailableNow before Spark 4.2 or beside a source that cannot do it; pipelines before Spark 4.2"
+)
+"""Triggers under which a run has one batch."""
+
 QUIET_PERIOD = 0.2
 """Seconds without a further message after which Trigger.Once or a drain cuts its batch. A judgement, not
 measured."""
@@ -393,8 +398,8 @@ def left_behind(*, of_streams: bool) -> str:
         has = "the broker sends before an ACK, or the limits allow"
         remedy = "set drain = true (with journal and ackAfter = journal), or "
     return (
-        f"this batch has only what {has}. If it is the only one of its run (Once; AvailableNow before Spark "
-        "4.2 or beside a source that cannot do it), more messages are probably waiting after it: "
+        f"this batch has only what {has}. If it is the only one of its run ({ONE_BATCH}), more messages are "
+        "probably waiting after it: "
         f"{remedy}start the query again until a run finds nothing"
     )
 
