@@ -1,7 +1,7 @@
-"""A streaming application on ``local-cluster``: ``python application.py URL QUEUE FOLDER``.
+"""A streaming application on ``local-cluster``: ``python application.py URL QUEUE FOLDER SETTINGS OPTIONS``.
 
-Drains QUEUE in small batches, waits in the middle until the test has killed an executor, and leaves the
-bodies it saw in ``FOLDER/seen.json``.
+Drains QUEUE with OPTIONS in small batches, under SETTINGS of Spark (both JSON; none if they are left out). It
+waits in the middle for the file ``FOLDER/go on``, and leaves the bodies it saw in ``FOLDER/seen.json``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from support.spark import spark_session, stomp_stream
 from spark_stomp import register
 
 
-def main(url: str, queue: str, folder: str) -> None:
+def main(url: str, queue: str, folder: str, settings: str = "{}", options: str = "{}") -> None:
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-    spark = spark_session("local-cluster[2,1,1024]")
+    spark = spark_session("local-cluster[2,1,1024]", **json.loads(settings))
     register(spark)
     seen: list[str] = []
 
@@ -34,8 +34,8 @@ def main(url: str, queue: str, folder: str) -> None:
                 time.sleep(0.05)
 
     # As on a network; between addresses of loopback there is no TLS by default.
-    options = {"maxMessagesPerTrigger": 500, "frameServerTls": "true"}
-    frame = stomp_stream(spark, url, queue, **options)
+    given = {"maxMessagesPerTrigger": 500, "frameServerTls": "true", **json.loads(options)}
+    frame = stomp_stream(spark, url, queue, **given)
     writer = frame.writeStream.foreachBatch(sink).trigger(availableNow=True)
     query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
     query.awaitTermination()
