@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,5 +88,35 @@ def _memory(cases: list[Case], file: Path) -> Path:
         axis.set_ylim(bottom=0)
     axes[0].set_ylabel("resident memory, MiB")
     axes[0].legend(fontsize=8, frameon=False)
+    figure.savefig(file)
+    return file
+
+
+def draw_endurance(told: Mapping[str, Any], batches: Sequence[Mapping[str, Any]], file: Path) -> Path:
+    """Memory of each kind of process and the latency of a long run, with the moments of the faults."""
+    figure, (axis,) = _figure(8, 4.2)
+    begin = told["samples"][0]["at"]
+
+    def minutes(at: float) -> float:
+        return float(at - begin) / 60
+
+    colours = {"readers": "#2f6db0", "workers": "#c4622d", "JVM": "#8a8f98"}
+    for kind, colour in colours.items():
+        points = [(minutes(one["at"]), one[kind]["memory"]) for one in told["samples"] if kind in one]
+        axis.plot(*zip(*points, strict=True), color=colour, label=f"{kind}, MiB", linewidth=1.4)
+    axis.set(xlabel="minutes", ylabel="memory (MiB)", ylim=(0, None))
+    for at, _ in told["faults"]:
+        axis.axvline(minutes(at), color="#e4e6ea", linewidth=0.8, zorder=0)
+    other = axis.twinx()
+    rows = [one for one in batches if one["rows"] and one["at"] >= begin]
+    other.plot(
+        [minutes(one["at"]) for one in rows],
+        [one["p50"] for one in rows],
+        ".",
+        color="#5a9a5a",
+        markersize=1.5,
+    )
+    other.set(ylabel="median latency of a batch (s, dots)", yscale="log")
+    axis.legend(loc="upper left", frameon=False)
     figure.savefig(file)
     return file
