@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -31,6 +32,8 @@ MODES = {"classic": {}, "Connect": {"SPARK_REMOTE": "local[2]"}}
 _CORE = ["streaming", "-m", "core and not soak"]
 # What pytest runs in each part.
 PARTS = {**dict.fromkeys(MODES, _CORE), "notebooks": ["test_notebooks.py::test_runs"]}
+# The part that needs several releases: one checkpoint goes from the first to the last, and back.
+_CHECKPOINTS = "checkpoints"
 _INSTALLING, _TESTING = 1_200, 1_800  # seconds
 
 
@@ -102,6 +105,28 @@ def test(python: str, part: str, report: Path) -> bool:
     return passed
 
 
+def upgrade(pythons: Sequence[str]) -> bool:
+    """Run one checkpoint under the Spark of each of these interpreters, and back; whether it passed."""
+    variables = {**os.environ, "SPARK_STOMP_RELEASES": os.pathsep.join(pythons)}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "faults/test_spark_releases.py",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
+    log, passed = FOLDER / "checkpoints.log", False
+    with log.open("wb") as output, contextlib.suppress(subprocess.TimeoutExpired):
+        done = subprocess.run(
+            command, cwd=ROOT / "tests", env=variables, stdout=output, stderr=output, timeout=_TESTING
+        )
+        passed = done.returncode == 0
+    print(f"checkpoints: {'passed' if passed else f'failed, see {log.name}'}", flush=True)
+    return passed
+
+
 def table() -> str:
     """All reports in Markdown: a line for each environment."""
     lines = [f"| PySpark | Python | {' | '.join(MODES)} |", "|---|---" + "|---" * len(MODES) + "|"]
@@ -149,10 +174,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The core tests on releases of Spark and Python.")
     names = {environment.name: environment for environment in ENVIRONMENTS}
     parser.add_argument("names", nargs="*", help=f"of environments; all if none is named: {', '.join(names)}")
-    parser.add_argument("--part", choices=PARTS, help="one of the parts; all if none is named")
+    parts = [*PARTS, _CHECKPOINTS]
+    parser.add_argument("--part", choices=parts, help="one of the parts; all if none is named")
     arguments = parser.parse_args()
     wheel, _ = build(FOLDER / "dist")
-    passed = True
+    passed, pythons = True, {}
     for environment in [names[name] for name in arguments.names] or ENVIRONMENTS:
         base = interpreter(environment.python)
         if base is None:
@@ -161,10 +187,14 @@ def main() -> int:
         environment.folder.mkdir(parents=True, exist_ok=True)
         python = install(environment, base, wheel)
         # One after the other: on a busy machine Spark gives up on its workers after ten seconds.
-        for part in [arguments.part] if arguments.part else PARTS:
+        for part in PARTS if arguments.part is None else {arguments.part} & PARTS.keys():
             passed &= test(python, part, environment.folder / f"{part}.xml")
-    put("matrix", f"\n{table()}\n", PAGE)
-    put("notebooks", f"\n{notebooks()}\n", PAGE)
+        pythons[environment.spark] = python
+    if arguments.part in (None, _CHECKPOINTS):
+        passed &= upgrade([*pythons.values()])
+    if arguments.part != _CHECKPOINTS:
+        put("matrix", f"\n{table()}\n", PAGE)
+        put("notebooks", f"\n{notebooks()}\n", PAGE)
     return int(not passed)
 
 

@@ -29,16 +29,20 @@ _GOODBYE = 120.0
 _FAILURES_AT_MOST = 20
 
 
-def _started(script: Path, log: Path, given: Sequence[str], points: Points | None) -> subprocess.Popen[bytes]:
+def _started(
+    script: Path, log: Path, given: Sequence[str], points: Points | None, python: str = sys.executable
+) -> subprocess.Popen[bytes]:
     """``script`` in its own session; its output goes to the end of ``log``."""
+    paths = [*filter(None, sys.path)] if python == sys.executable else []
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(_TESTS), *filter(None, sys.path)]),
+        **dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), python),
+        "PYTHONPATH": os.pathsep.join([str(_TESTS), *paths]),
         **(points.environment() if points is not None else {}),
     }
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, str(script), *given],
+            [python, str(script), *given],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=output,
@@ -63,7 +67,8 @@ def application(
 class SparkDriver:
     """One query in ``folder``, in a driver that a test starts, kills and starts again; a context manager.
 
-    ``mode`` is that of ``streaming/driver.py``; ``points`` are armed in all its processes.
+    ``mode`` is that of ``streaming/driver.py``; ``points`` are armed in all its processes. ``python`` is the
+    interpreter of the next start, in whose environment is its Spark.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class SparkDriver:
     ) -> None:
         self.folder, self.mode, self.queue, self.options, self.points = folder, mode, queue, options, points
         self.starts = self.failures = 0
+        self.python = sys.executable
         self._process: subprocess.Popen[bytes] | None = None
         self.output.mkdir(parents=True, exist_ok=True)
 
@@ -101,7 +107,7 @@ class SparkDriver:
         self._reap()
         given = (str(self.folder), self.mode, self.queue, json.dumps(self.options))
         self.starts += 1
-        self._process = _started(_DRIVER, self.folder / "log", given, self.points)
+        self._process = _started(_DRIVER, self.folder / "log", given, self.points, self.python)
 
     def supervise(self) -> None:
         """Start it again if it has ended, as an operator would; fail if that happens too often."""

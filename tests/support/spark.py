@@ -114,7 +114,8 @@ class Recorder:
 class BatchFiles:
     """A foreachBatch function that writes a file for each batch id, and skips one that is there.
 
-    ``stalls``: it writes half of the first batch to ``partial`` and then waits to be killed.
+    ``stalls``, or a file ``stall`` in the folder: it writes half of the batch to ``partial`` and then waits
+    to be killed.
     """
 
     def __init__(self, folder: Path, *, stalls: bool = False) -> None:
@@ -123,7 +124,7 @@ class BatchFiles:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         bodies = [bytes(row.body).decode() for row in batch.select("body").collect()]
-        if self._stalls:
+        if self._stalls or (self._folder / "stall").exists():
             (self._folder / "partial").write_text("\n".join(bodies[: len(bodies) // 2]))
             while True:
                 time.sleep(60)
