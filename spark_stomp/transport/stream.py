@@ -218,7 +218,10 @@ def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
             "its subject alternative names (a common name does not count)"
         )
     if error.verify_code in _UNKNOWN_AUTHORITY:
-        return "set tlsCaFile to the authority that signed it"
+        return (
+            "set tlsCaFile to the authority that signed it, unless the broker does not send the certificates "
+            "between the two"
+        )
     return "the broker needs another certificate"
 
 

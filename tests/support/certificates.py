@@ -52,16 +52,27 @@ class Identity:
 
 
 class Authority:
-    """Signs certificates; ``ca_file`` is its own. Everything lies in ``folder``."""
+    """Signs certificates; ``ca_file`` is its own, valid ``until`` from now on. Everything lies in ``folder``.
 
-    def __init__(self, folder: Path, name: str) -> None:
+    It may be an intermediate one, whose certificate is signed by ``above``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        *,
+        above: Authority | None = None,
+        until: datetime.timedelta = 10 * _DAY,
+    ) -> None:
         self._folder, self._name = folder, name
         self._key = ec.generate_private_key(ec.SECP256R1())
         # It signs data, certificates and lists of revoked ones.
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         constraint = x509.BasicConstraints(ca=True, path_length=None)
         self.ca_file = folder / f"{name}.pem"
-        self.ca_file.write_bytes(self._signed(name, self._key, 10 * _DAY, (constraint, True), (usage, True)))
+        signer = above or self
+        self.ca_file.write_bytes(signer._signed(name, self._key, until, (constraint, True), (usage, True)))
 
     def issue(
         self,

@@ -87,6 +87,33 @@ NAME = "broker.example"
 
 
 @pytest.mark.parametrize(
+    ("until", "sends_it", "said"),
+    [
+        (datetime.timedelta(days=1), True, None),
+        (datetime.timedelta(days=1), False, "unless the broker does not send the certificates between"),
+        (-datetime.timedelta(days=1), True, "certificate has expired"),
+    ],
+    ids=["complete", "the broker does not send it", "expired"],
+)
+def test_an_intermediate_authority(
+    devbroker: DevBroker,
+    authority: Authority,
+    tmp_path: Path,
+    until: datetime.timedelta,
+    sends_it: bool,
+    said: str | None,
+) -> None:
+    between = Authority(tmp_path, "between", above=authority, until=until)
+    identity = between.issue()
+    if sends_it:
+        identity.cert_file.write_bytes(identity.cert_file.read_bytes() + between.ca_file.read_bytes())
+    if said is None:
+        send(devbroker, identity, tlsCaFile=authority.ca_file)
+    else:
+        assert said in refusal(devbroker, identity, tlsCaFile=authority.ca_file)
+
+
+@pytest.mark.parametrize(
     ("certificate", "host", "options", "said"),
     [
         ({}, "127.0.0.1", {"tlsCaFile": ""}, UNKNOWN),
