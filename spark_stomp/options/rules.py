@@ -270,7 +270,7 @@ def notes(options: SourceOptions | SinkOptions) -> Iterator[str]:
     if not options.connection.tls.verify:
         yield "tlsVerify = false: anyone between this machine and the broker can read and change all messages"
     # Of a stream, RabbitMQ sends more before the commit (contract R.7).
-    if isinstance(options, SourceOptions) and not options.of_streams:
+    if isinstance(options, SourceOptions) and not options.streams:
         yield from _unreachable(options)
 
 

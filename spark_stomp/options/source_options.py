@@ -255,6 +255,17 @@ class SourceOptions:
     told: tuple[tuple[str, str | None], ...] = field(repr=False)
 
     @property
-    def of_streams(self) -> bool:
-        """Whether the destinations are streams of RabbitMQ."""
-        return self.starting_offsets is not None
+    def streams(self) -> tuple[str, ...]:
+        """The destinations that are read as streams of RabbitMQ: those that have a position."""
+        starting = self.starting_offsets
+        return (
+            ()
+            if starting is None
+            else tuple(one for one in self.destinations if starting.of(one) is not None)
+        )
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The other destinations."""
+        streams = self.streams
+        return tuple(one for one in self.destinations if one not in streams)

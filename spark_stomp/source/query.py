@@ -12,14 +12,13 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from spark_stomp.errors import StompError, SubscribeTimeout
-from spark_stomp.frameserver import RangeTicket
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import counted
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
-from spark_stomp.source.offsets import JOURNAL, MEMORY, Offset, Range, plan, split, task_bytes
+from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, Offset, Range, split, task_bytes
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     QUIET_PERIOD_MAX,
@@ -96,7 +95,7 @@ def _shown_if_it_fails(
 
 
 class QueryRuntime:
-    """One streaming query: its receivers, backlog, frame server and committer, and what Spark asks of them.
+    """One streaming query: its receivers, logs, frame server and committer, and what Spark asks of them.
 
     Spark calls from one thread. SIGTERM may come at any time.
     """
@@ -117,14 +116,14 @@ class QueryRuntime:
         has_status = (options.status_file or options.checkpoint_location) is not None
         self._status = StatusWriter(options, self._document) if has_status else None
         self._receivers = ReceiverGroup(options)
-        self._backlog = self._receivers.backlog
+        self._logs = self._receivers.logs
         self._frame_server = self._receivers.frame_server
         self._committer = Committer(
             self._receivers.commit,
-            self._backlog.ids,
+            self._logs.ids,
             self._frame_server,
             checkpoint,
-            acks_wait=options.ack_after == "commit" and not options.of_streams,
+            acks_wait=options.ack_after == "commit" and bool(options.queues),
             on_failure=self._receivers.news.tell,
         )
         self._monitor = Monitor(self._waiting, self._counts)
@@ -149,7 +148,7 @@ class QueryRuntime:
         """What the receivers and the journal are doing now; may be called from any thread."""
         shown = self._document(running=not self._stopping)
         return QueryStatus(
-            self._receivers.statuses(), shown, self._backlog.ids, self._failure, self._more_waiting
+            self._receivers.statuses(), shown, self._logs.ids, self._failure, self._more_waiting
         )
 
     def _document(self, running: bool) -> dict[str, Any]:
@@ -157,7 +156,7 @@ class QueryRuntime:
         journal = receivers.pop(JOURNAL, None)
         observed = self._observed() if running else Observed(committed_at=self._receivers.committed_at)
         odd = self._receivers.odd.counts
-        totals = TotalsPart(self._backlog.rows, self._more_waiting, list(receivers.values()), observed, odd)
+        totals = TotalsPart(self._logs.rows, self._more_waiting, list(receivers.values()), observed, odd)
         return QueryPart(
             self._identity,
             totals.shown(),
@@ -187,7 +186,7 @@ class QueryRuntime:
         JournalError, before anything is received, if frames after ``begin`` should be in a journal and are
         not.
         """
-        self._backlog.begin(begin, planned)
+        self._logs.begin(begin, planned)
         self._committer.began_at(begin)
         for note in self._options.notes:
             log.warning("%s", note)
@@ -211,14 +210,14 @@ class QueryRuntime:
                 batch=self._recent[-1] if self._recent else None,
                 number=self._committer.batch,
                 proved=self._committer.is_proved,
-                waiting=self._backlog.rows.waiting,
+                waiting=self._logs.rows.waiting,
                 rate=rate,
             )
         )
 
     def _counts(self) -> tuple[int, int]:
         """How many messages were delivered, and how many rows committed."""
-        return sum(one.counts.delivered for one in self._receivers.statuses()), self._backlog.rows.committed
+        return sum(one.counts.delivered for one in self._receivers.statuses()), self._logs.rows.committed
 
     @property
     def drains_first(self) -> bool:
@@ -284,13 +283,13 @@ class QueryRuntime:
             self._recent[-1] = self._recent[-1].asked_again(time.monotonic())
         # With a one-time trigger this may be the only batch, so it takes all there is.
         limits = replace(self._limits, halves=mode is Mode.STREAMING)
-        self._backlog.bound(until_now=mode is not Mode.STREAMING)
+        self._receivers.bound(until_now=mode is not Mode.STREAMING)
         news = self._receivers.news
         while True:
             seen = news.latest
             self._raise_failure()
             situation = self._situation(start)
-            begin = self._backlog.with_bases(start)
+            begin = self._logs.offset(start, {})
             decision = decide(mode, limits, situation)
             self._call = call = OffsetCall(mode, limits, situation, decision)
             if decision is Decision.CUT:
@@ -326,22 +325,18 @@ class QueryRuntime:
         self, mode: Mode, limits: BatchLimits, situation: Situation, start: Offset, *, only: bool
     ) -> Offset | None:
         """The end of a batch of what ``situation`` has; None if that is not there any more."""
-        shares: dict[str, int] = {}
-
-        def choose() -> dict[str, int]:
-            shares.update(shares_of(situation.available, limits))
-            return shares
-
-        end = self._backlog.choose_end(start, choose)
-        if end is not None:
-            self._more_waiting = leaves_more(mode, situation, shares)
-            self._log_what_is_left(mode, situation, only=only)
-            if mode is Mode.ONCE:
-                self._committer.may_be_the_last()
-            self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
-            self._cut_at = time.time()
-            self._pending_since = self._nothing_since = None
-            self._turn += 1
+        chosen = self._logs.choose_end(start, lambda: shares_of(situation.available, limits))
+        if chosen is None:
+            return None
+        end, shares = chosen
+        self._more_waiting = leaves_more(mode, situation, shares)
+        self._log_what_is_left(mode, situation, only=only)
+        if mode is Mode.ONCE:
+            self._committer.may_be_the_last()
+        self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
+        self._cut_at = time.time()
+        self._pending_since = self._nothing_since = None
+        self._turn += 1
         return end
 
     def progress(self) -> dict[str, Any]:
@@ -351,7 +346,7 @@ class QueryRuntime:
         """
         latest, now = self._receivers.news.latest, time.monotonic()
         if latest is not self._shown_since or now >= self._shown_until:
-            received = self._backlog.received()
+            received = self._logs.received()
             self._shown = {"offset": received.to_dict(), "status": self._document(running=True)}
             self._shown_since, self._shown_until = latest, now + _SHOW_AGAIN
         return self._shown
@@ -365,9 +360,10 @@ class QueryRuntime:
                 log.warning(f"{text}; more messages are probably waiting for the next run", reason)
             else:
                 log.info(text, reason)
-        elif mode is Mode.ONCE and self._more_waiting and self._options.of_streams:
+        elif mode is Mode.ONCE and self._more_waiting and self._options.streams:
             log.warning(
-                "this batch has only what memory (maxBufferedBytes) and the limits allow. If it is the only "
+                "this batch has only what memory (maxBufferedBytes) and the limits allow, and of queues what "
+                "the broker sends before an ACK. If it is the only "
                 "batch of its run (Once, and AvailableNow before Spark 4.2), more messages are waiting after "
                 "it: start the query again until a run finds nothing"
             )
@@ -383,8 +379,8 @@ class QueryRuntime:
         now = time.monotonic()
         statuses = self._receivers.statuses()
         # Read before ``available``, so that frames that become durable in between are not missed.
-        has_unwritten = self._backlog.has_unwritten
-        available = rotated(self._backlog.available(start, statuses), self._turn)
+        has_unwritten = self._receivers.has_unwritten
+        available = rotated(self._logs.available(start, statuses), self._turn)
         if not any(receiver.new for receiver in available):
             self._pending_since = None
         elif self._pending_since is None:
@@ -421,24 +417,24 @@ class QueryRuntime:
         self._raise_failure()
         # The old answer is not kept: before Spark 4.2 the next latestOffset is evidence for this batch.
         self._nothing_since = None
-        if not self._await(lambda: self._backlog.holds(end), time.monotonic() + self._options.max_drain_time):
+        if not self._await(lambda: self._logs.are_here(end), time.monotonic() + self._options.max_drain_time):
             raise SubscribeTimeout("a batch of an earlier run was not received again within maxDrainTime")
-        ids, ranges = self._backlog.ids, plan(start, end)
-        self._declare_lost([lost for lost in ranges if lost.id not in ids])
-        held = [(one, self._backlog.sizes(one.name)) for one in ranges if one.id in ids]
+        held, lost = self._logs.ranges(start, end)
+        self._declare_lost(lost)
         volume = sum(sizes.bytes_between(one.low, one.high) for one, sizes in held)
         shares = split(held, task_bytes(volume, _CORES))
-        readable = [[one for part in share for one in self._backlog.readable(part)] for share in shares]
-        tasks = [tuple(RangeTicket(one.id, one.low, one.high) for one in task) for task in readable if task]
+        tickets = [[one for part in share for one in self._logs.tickets(part)] for share in shares]
+        tasks = [tuple(task) for task in tickets if task]
         if held:
             self._committer.planned(end, [ticket for task in tasks for ticket in task])
         elif start == end:
             self._committer.nothing_planned(end)
-        return [FrameRanges(self._frame_server.address, task) for task in tasks]
+        streams = {one.id: one.name.removeprefix(STREAM) for one, _ in held if one.name.startswith(STREAM)}
+        return [FrameRanges(self._frame_server.address, task, streams) for task in tasks]
 
     def _declare_lost(self, absent: list[Range]) -> None:
         for part in absent:
-            self._backlog.missing(part)
+            self._logs.missing(part)
         lost = [part for part in absent if part.name == MEMORY]
         if not lost:
             return

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from spark_stomp.arrow import Oddity, decode_frames
+from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.columns import Projection
 from spark_stomp.errors import StompError
 from spark_stomp.options import SourceOptions
@@ -166,14 +167,13 @@ class StompBatchReader(DataSourceReader):
         self._rows = RowSettings.of(options, projection)
 
     def partitions(self) -> Sequence[InputPartition]:
-        streams = self._options.destinations if self._options.starting_offsets else ()
-        return [InputPartition(stream) for stream in streams or (None,)]
+        return [InputPartition(stream) for stream in self._options.streams or (None,)]
 
     @plain_iterator
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        odd = OddMessages()
+        odd, stream = OddMessages(), partition.value and stream_name(partition.value)
         for batch, dialect in batch_read(self._options, partition.value):
-            rules, found = self._rows.rules(dialect, batch.receiver), Counter[Oddity]()
+            rules, found = self._rows.rules(dialect, stream), Counter[Oddity]()
             yield decode_frames(batch, self._rows.projection, rules, found)
             odd.take(found)
 
