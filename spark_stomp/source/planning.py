@@ -283,21 +283,26 @@ class Situation:
     @property
     def complete(self) -> bool | None:
         """Whether everything is here that the run takes; None if only silence says so."""
-        known = [receiver.complete for receiver in self.available if receiver.complete is not None]
-        return all(known) if known else None
+        known = [receiver.complete for receiver in self.available]
+        if False in known:
+            return False
+        return True if known and None not in known else None
 
     @property
     def silence(self) -> float:
         """Seconds since the last message came, or since anything happened that could bring one.
 
         It is 0 while a receiver is not subscribed or is paused, and while frames are not available yet. It
-        is 0 also while ACKs are not confirmed, because the broker's window may be full until then.
+        is 0 also while ACKs are not confirmed, because the broker's window may be full until then. What comes
+        of a stream after all that the run takes does not count.
         """
+        over = {receiver.name for receiver in self.available if receiver.complete}
+        statuses = [one for one in self.statuses if one.name not in over]
         if self.has_unwritten or any(
-            one.acks_pending or one.is_away or one.paused_since is not None for one in self.statuses
+            one.acks_pending or one.is_away or one.paused_since is not None for one in statuses
         ):
             return 0.0
-        return self.now - max(status.last_active for status in self.statuses)
+        return self.now - max((status.last_active for status in statuses), default=float("-inf"))
 
     @property
     def refill_left(self) -> float:
