@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -15,7 +15,6 @@ from spark_stomp.errors import StompError, SubscribeTimeout
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import counted
-from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
 from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, Offset, Range, split, task_bytes
@@ -59,23 +58,6 @@ _SHOW_AGAIN = 1.0
 # The cores of this machine, because Spark does not tell a source how many tasks run at a time. In local mode
 # it is this number; a cluster runs more.
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@dataclass(frozen=True)
-class QueryStatus:
-    """A snapshot of a running query.
-
-    - ``document``: what the status file shows.
-    - ``logs``: the ids of the logs that are here.
-    - ``failure``: the error that Spark's next call will raise; None if there is none.
-    - ``more_waiting``: the last batch probably left messages behind.
-    """
-
-    receivers: list[ReceiverStatus]
-    document: dict[str, Any]
-    logs: frozenset[str]
-    failure: StompError | None
-    more_waiting: bool
 
 
 def _shown_if_it_fails(
@@ -143,13 +125,6 @@ class QueryRuntime:
         self._stop_lock = threading.Lock()
         self._stopping = False
         self._stopped = threading.Event()
-
-    def status(self) -> QueryStatus:
-        """What the receivers and the journal are doing now; may be called from any thread."""
-        shown = self._document(running=not self._stopping)
-        return QueryStatus(
-            self._receivers.statuses(), shown, self._logs.ids, self._failure, self._more_waiting
-        )
 
     def _document(self, running: bool) -> dict[str, Any]:
         receivers = self._receivers.figures()

@@ -22,7 +22,7 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.source.odd_messages import OddMessages
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
-from spark_stomp.source.query import QueryRuntime, QueryStatus
+from spark_stomp.source.query import QueryRuntime
 from spark_stomp.source.reads import FrameRanges, RowSettings, batch_read, read_ranges, refuse_topics
 from spark_stomp.spark.error_texts import plain_iterator, plainly
 from spark_stomp.spark.versions import ADMISSION_CONTROL
@@ -110,10 +110,6 @@ class StompStreamReader(DataSourceStreamReader):
         """Spark calls this when the batch up to ``end`` is in its commit log."""
         committed = Offset.from_dict(end)
         self._running(committed).commit(committed)
-
-    def status(self) -> QueryStatus | None:
-        """What the running query is doing; None before it has started. Spark does not call this."""
-        return None if self._runtime is None else self._runtime.status()
 
     def stop(self) -> None:
         """End the query. Spark may end the process without this call."""

@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from support.driven import log_entry
+from support.driven import QueryStatus, log_entry, status_of
 from support.options import source_options
 from support.waiting import PATIENCE, wait_until
 
@@ -33,7 +33,6 @@ from spark_stomp.source import planning, query
 from spark_stomp.source.logs import Logs, Shares
 from spark_stomp.source.offsets import MEMORY, Offset
 from spark_stomp.source.planning import Available, BatchLimits, Decision, Mode, Situation
-from spark_stomp.source.query import QueryStatus
 from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.spark.readers import StompStreamReader
 
@@ -53,7 +52,7 @@ class Spark:
 
     @property
     def status(self) -> QueryStatus:
-        status = self.reader.status()
+        status = status_of(self.reader)
         assert status is not None
         return status
 
