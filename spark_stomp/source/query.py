@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from spark_stomp.errors import StompError, SubscribeTimeout
+from spark_stomp.errors import DrainTimeout, StompError, StreamTimeout, SubscribeTimeout
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import counted
@@ -372,9 +372,9 @@ class QueryRuntime:
         )
 
     def _finish_run(self) -> None:
-        """Wait for the receipts of the run's last ACKs. Raises SubscribeTimeout if a connection is lost."""
+        """Wait for the receipts of the run's last ACKs. Raises DrainTimeout if a connection is lost."""
         if any(status.is_away for status in self._receivers.statuses()):
-            raise SubscribeTimeout("the connection broke and did not come back within maxDrainTime")
+            raise DrainTimeout("the connection broke and did not come back within maxDrainTime")
         deadline = time.monotonic() + self._options.ack_receipt_timeout
         # If there was a malformed message, it fails the run after these receipts.
         self._await(self._receivers.is_done, deadline)
@@ -393,7 +393,7 @@ class QueryRuntime:
         # The old answer is not kept: before Spark 4.2 the next latestOffset is evidence for this batch.
         self._nothing_since = None
         if not self._await(lambda: self._logs.are_here(end), time.monotonic() + self._options.max_drain_time):
-            raise SubscribeTimeout("a batch of an earlier run was not received again within maxDrainTime")
+            raise StreamTimeout("a batch of an earlier run was not received again within maxDrainTime")
         held, lost = self._logs.ranges(start, end)
         self._declare_lost(lost)
         volume = sum(sizes.bytes_between(one.low, one.high) for one, sizes in held)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from spark_stomp.arrow import Oddity, OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.columns import MALFORMED, Projection
-from spark_stomp.errors import OptionError, StreamTruncated, SubscribeTimeout, TooManyMessages
+from spark_stomp.errors import OptionError, StreamTimeout, StreamTruncated, TooManyMessages
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch, report
 from spark_stomp.logs import get_log, show
@@ -297,7 +297,7 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
     """Yield the frames from ``startingOffsets`` to ``endingOffsets``; if ``maxMessages`` is given, so many.
 
     Raises StreamTruncated if some of these offsets are gone or not there yet, or logs that with
-    ``failOnDataLoss=false``. Raises SubscribeTimeout if they have not all come by ``maxDrainTime``.
+    ``failOnDataLoss=false``. Raises StreamTimeout if they have not all come by ``maxDrainTime``.
     """
     show_notes(options)
     begin, end = _bounds(options, destination)
@@ -317,7 +317,7 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
             count += upto - batch.first_number
             yield batch.part(batch.first_number, upto), dialect
     if not _is_complete(held, end, most):
-        raise SubscribeTimeout(
+        raise StreamTimeout(
             f"the batch read of the stream {destination} did not reach offset {end} within maxDrainTime "
             f"({options.max_drain_time:g}s). The next offset is {held.next or 'its first one'}"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from spark_stomp.errors import (
     CheckpointMismatch,
     CheckpointUnreadable,
     ConnectionLost,
+    DrainTimeout,
     RangeUnavailable,
     SubscribeTimeout,
     UnsupportedError,
@@ -419,6 +421,18 @@ def test_a_tasks_copy_holds_no_secret_and_opens_nothing(broker: DevBroker) -> No
 
 
 @pytest.mark.rule("7.1")
+def test_a_broker_that_does_not_answer_until_the_end_of_a_drain_is_an_error(runs: list[Spark]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"stomp://127.0.0.1:{silent.getsockname()[1]}"
+        runs.append(run := Spark(url, maxDrainTime="500ms", idleTimeout="100ms"))
+        run.reader._mode = Mode.DRAIN
+        with pytest.raises(
+            SubscribeTimeout, match="not every destination was subscribed within maxDrainTime"
+        ):
+            run.plan()
+
+
+@pytest.mark.rule("7.1")
 def test_a_broker_that_stays_away_until_the_end_of_a_drain_is_an_error(
     broker: DevBroker, runs: list[Spark]
 ) -> None:
@@ -426,5 +440,5 @@ def test_a_broker_that_stays_away_until_the_end_of_a_drain_is_an_error(
     run.reader._mode = Mode.DRAIN
     end = run.plan()
     broker.stop()
-    with pytest.raises(SubscribeTimeout, match="maxDrainTime"):
+    with pytest.raises(DrainTimeout, match="maxDrainTime"):
         run.plan(end)

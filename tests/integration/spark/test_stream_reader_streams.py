@@ -13,7 +13,7 @@ from support.tcp import stomp_server
 from support.waiting import wait_until
 
 from spark_stomp.columns import Projection
-from spark_stomp.errors import StreamTruncated
+from spark_stomp.errors import StreamTimeout, StreamTruncated
 from spark_stomp.spark.readers import StompStreamReader
 
 NAME = "/amq/queue/a"
@@ -71,6 +71,18 @@ def test_a_planned_batch_comes_again_and_the_others_after_it(begin: Start) -> No
     assert read(second, two, three) == [*range(14, 20)]
     second.commit(three)
     assert second.latestOffset(three, None) == three
+
+
+@pytest.mark.rule("R.2")
+def test_a_planned_batch_that_does_not_come_again_is_an_error(begin: Start, stream: Stream) -> None:
+    first = begin(minMessagesPerTrigger=7)
+    start = first.initialOffset()
+    end = next_end(first, start)
+    first.stop()
+    # The stream ends where it did, but sends less.
+    stream.offsets, stream.published = [*range(3)], [20]
+    with pytest.raises(StreamTimeout, match="was not received again within maxDrainTime"):
+        begin("latest", maxDrainTime="500ms").partitions(start, end)
 
 
 @pytest.mark.rule("R.4")
