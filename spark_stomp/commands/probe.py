@@ -188,8 +188,10 @@ def _destination(
         require_streams(dialect)
         yield stream, f"stream, id {subscription_id(stream)}"
         yield "  begins at", f"{begin_of(source, stream)}, if the checkpoint does not say"
-    for settings in ReceiverSettings.of(source) if source.queues else ():
-        for destination in () if settings.of_stream else settings.destinations:
+    for settings in ReceiverSettings.of(source):
+        if settings.of_stream:
+            continue
+        for destination in settings.destinations:
             chosen = choose_subscription(dialect, settings, destination)
             headers = dict(chosen.headers + dialect.subscribe_headers(destination, source.prefetch))
             yield destination, f"{dialect.kind(destination)}, id {chosen.id}"
