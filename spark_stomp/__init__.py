@@ -22,7 +22,7 @@ The path of a message, and the components (folders and modules), from the lowest
 ``journal``        raw frames made durable, on a disk, on a mount or in an object store
 ``receiver``       one connection and its subscriptions: inbox, log, duplicates, ACKs
 ``status``         the status of a query: each figure declared once; its files, Prometheus
-``source``         a streaming query while it runs: offsets, planning, backlog, commits; batch reads
+``source``         a streaming query while it runs: offsets, planning, logs, commits; batch reads
 ``sink``           record batches to SEND frames, the connection for them, the commit
 ``spark``          what Spark calls, and all code that knows Spark; only it imports pyspark
 ``commands``       the command ``spark-stomp``: probe, send, peek, tail, unsubscribe, why, status, devbroker

@@ -49,6 +49,8 @@ what is allowed, and what the broker said, if anything. No text contains a secre
         ├── CheckpointUnreadable    STOMP_CHECKPOINT_UNREADABLE
         ├── FrameServerError        STOMP_FRAME_SERVER_FAILED
         ├── SubscribeTimeout        STOMP_SUBSCRIBE_TIMEOUT
+        ├── DrainTimeout            STOMP_DRAIN_TIMEOUT          it ended while a connection was lost
+        ├── StreamTimeout           STOMP_STREAM_TIMEOUT         offsets that are there did not come
         ├── StreamTruncated         STOMP_STREAM_TRUNCATED       offsets of a stream are gone
         ├── TooManyMessages         STOMP_TOO_MANY_MESSAGES      a batch read would show only some of them
         └── JournalError            STOMP_JOURNAL
@@ -358,6 +360,18 @@ class SubscribeTimeout(DeliveryError):
     """The broker did not confirm all subscriptions in time."""
 
     code = "STOMP_SUBSCRIBE_TIMEOUT"
+
+
+class DrainTimeout(DeliveryError):
+    """A connection was lost and not back when a drain had to end, so messages may be left."""
+
+    code = "STOMP_DRAIN_TIMEOUT"
+
+
+class StreamTimeout(DeliveryError):
+    """Offsets of a stream of RabbitMQ did not come in time, although the stream has them."""
+
+    code = "STOMP_STREAM_TIMEOUT"
 
 
 class StreamTruncated(DeliveryError):

@@ -163,6 +163,8 @@ _TO_DO = {
     "STOMP_TOO_MANY_MESSAGES": "Set `maxMessages`",
     "STOMP_FRAME_SERVER_FAILED": "Open its port: [Ports](cluster.md#ports)",
     "STOMP_SUBSCRIBE_TIMEOUT": "Read the broker's log, or raise `maxDrainTime`",
+    "STOMP_DRAIN_TIMEOUT": "Start the query again once the broker is there, or raise `maxDrainTime`",
+    "STOMP_STREAM_TIMEOUT": "Read the broker's log, or raise `maxDrainTime`",
     "STOMP_STREAM_TRUNCATED": "Keep messages for longer; `failOnDataLoss=false` goes on without them",
     "STOMP_JOURNAL": "Use the release that wrote it, or mend what the text names",
     "STOMP_JOURNAL_IN_USE": "Give each query its own, or wait for the last run to end",

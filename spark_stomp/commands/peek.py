@@ -41,14 +41,14 @@ def run(arguments: argparse.Namespace) -> int:
     options = parse_batch_options(option_texts(arguments, REFUSED, **more))
     set_level(options.connection.log_level)
     none = f"{arguments.destination} has no messages"
-    if not options.of_streams:
+    if not options.streams:
         dialect = dialect_there(options.connection)
         options = _allowed(dialect, options, yes=arguments.yes)
         elsewhere = "or they are un-acked at other consumers"
         none += f", {elsewhere}" if dialect.offset_header else f", {elsewhere}, or it is not there"
     with showing(arguments, options) as messages:
-        streams = (read_stream(options, one) for one in options.destinations)
-        for batch, dialect in chain.from_iterable(streams) if options.of_streams else browse(options):
+        streams = (read_stream(options, one) for one in options.streams)
+        for batch, dialect in chain.from_iterable(streams) if options.streams else browse(options):
             messages.take(batch, dialect)
     if not messages.count:
         sys.stderr.write(line(none) + "\n")

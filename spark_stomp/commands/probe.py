@@ -184,13 +184,13 @@ def _destination(
     connection: Connection, options: ConnectionOptions, dialect: Dialect, source: SourceOptions
 ) -> Facts:
     """How a streaming read would subscribe. Raises UnsupportedError if the read would be refused."""
-    if source.of_streams:
+    for stream in source.streams:
         require_streams(dialect)
-        for stream in source.destinations:
-            yield stream, f"stream, id {subscription_id(stream)}"
-            yield "  begins at", f"{begin_of(source, stream)}, if the checkpoint does not say"
-        return
+        yield stream, f"stream, id {subscription_id(stream)}"
+        yield "  begins at", f"{begin_of(source, stream)}, if the checkpoint does not say"
     for settings in ReceiverSettings.of(source):
+        if settings.of_stream:
+            continue
         for destination in settings.destinations:
             chosen = choose_subscription(dialect, settings, destination)
             headers = dict(chosen.headers + dialect.subscribe_headers(destination, source.prefetch))

@@ -70,25 +70,26 @@ def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
     if scope == "batch" and "maxBufferedBytes" not in texts.given:
         parsed = replace(parsed, max_buffered_bytes=_READ_AHEAD)
     if parsed.starting_offsets or parsed.ending_offsets or declares_stream(parsed.subscribe_headers):
-        return _checked(texts, _of_streams(parsed, scope))
-    if "prefetch" not in texts.given:
+        parsed = _with_positions(parsed, scope)
+    if parsed.queues and "prefetch" not in texts.given:
         parsed = replace(parsed, prefetch=_default_prefetch(parsed))
-    if "connections" not in texts.given:
+    if not parsed.queues:
+        parsed = replace(parsed, connections=max(1, len(parsed.streams)))
+    elif "connections" not in texts.given:
         # Some brokers allow only one connection at a time with the same client id.
         most = MOST_CONNECTIONS if parsed.connection.client_id is None else 1
-        parsed = replace(parsed, connections=min(max(1, len(parsed.destinations)), most))
+        parsed = replace(parsed, connections=min(len(parsed.queues), most))
     return _checked(texts, parsed)
 
 
-def _of_streams(options: SourceOptions, scope: Scope) -> SourceOptions:
-    """The options of a read of streams, with the defaults of Spark's Kafka source, and a connection each."""
+def _with_positions(options: SourceOptions, scope: Scope) -> SourceOptions:
+    """The options of a read of streams, with the defaults of Spark's Kafka source."""
     earliest, latest = StreamPositions("earliest"), StreamPositions("latest")
     is_batch = scope == "batch"
     return replace(
         options,
         starting_offsets=options.starting_offsets or (earliest if is_batch else latest),
         ending_offsets=(options.ending_offsets or latest) if is_batch else None,
-        connections=max(1, len(options.destinations)),
     )
 
 
@@ -131,7 +132,7 @@ def reads_streams(options: Mapping[str, str]) -> bool:
     """Whether the options, of a stream read or a batch read, name streams of RabbitMQ."""
     for parse in (parse_source_options, parse_batch_options):
         with suppress(OptionError):
-            return parse(options).of_streams
+            return bool(parse(options).streams)
     return False
 
 

@@ -214,7 +214,7 @@ def _journal(given: Set[str], options: SourceOptions) -> Iterator[str]:
         yield "ackAfter = journal needs journal, which says where the journal is"
 
 
-# Options that do not go with streams, and why.
+# Options that concern queues only, and why.
 _NOT_WITH_STREAMS: Final = {
     "connections": "each stream has a connection of its own",
     "journal": "a stream keeps its messages, so every batch can be read again without one",
@@ -229,20 +229,22 @@ _NOT_WITH_STREAMS: Final = {
 
 def _streams(given: Set[str], options: SourceOptions, starting: StreamPositions) -> Iterator[str]:
     for key, reason in _NOT_WITH_STREAMS.items():
-        if key in given:
+        if key in given and (not options.queues or key == "drain"):
             yield f"{key} does not go with streams (startingOffsets): {reason}"
     declared = declares_stream(options.subscribe_headers)
-    for one in options.destinations:
+    for one in options.streams:
         if not one.startswith((BY_NAME, "/queue/") if declared else BY_NAME):
             yield (
                 f"destination = {one!r} is read as a stream (startingOffsets), so it must be "
                 "/amq/queue/NAME, or /queue/NAME if subscribeHeaders declares the stream (x-queue-type: "
                 "stream). A queue begins with what is not acknowledged: leave startingOffsets out"
             )
-    names = [stream_name(one) for one in options.destinations]
+    names = [stream_name(one) for one in options.streams]
     for name in sorted({one for one in names if names.count(one) > 1}):
         yield f"destination names the stream {name} twice"
     ending = options.ending_offsets
+    # In a streaming read, what has no position is a queue.
+    whole = options.destinations if declared or ending is not None else options.streams
     filters = [name for name, _ in options.subscribe_headers if name in STREAM_FILTERS]
     if ending is not None and filters:
         yield (
@@ -252,7 +254,7 @@ def _streams(given: Set[str], options: SourceOptions, starting: StreamPositions)
     for key, positions in (("startingOffsets", starting), ("endingOffsets", ending)):
         if positions is None:
             continue
-        for one in positions.unnamed(options.destinations):
+        for one in positions.unnamed(whole):
             yield f"{key} has no offset for {one}; name every stream"
         for one in positions.foreign(options.destinations):
             yield f"{key} names {one}, which is not in destination"
@@ -270,7 +272,7 @@ def notes(options: SourceOptions | SinkOptions) -> Iterator[str]:
     if not options.connection.tls.verify:
         yield "tlsVerify = false: anyone between this machine and the broker can read and change all messages"
     # Of a stream, RabbitMQ sends more before the commit (contract R.7).
-    if isinstance(options, SourceOptions) and not options.of_streams:
+    if isinstance(options, SourceOptions) and not options.streams:
         yield from _unreachable(options)
 
 

@@ -111,8 +111,15 @@ class Log:
                 "can be read: earlier frames are committed"
             )
 
-    def held(self, low: int, high: int) -> list[tuple[int, int]]:
-        """The parts of [low, high) that are held; numbers between them were never messages."""
+    def readable(self, low: int, high: int) -> list[tuple[int, int]]:
+        """The parts of [low, high) that are held; numbers between them were never messages.
+
+        Raises RangeUnavailable if some of it is committed (contract 3).
+        """
+        if low < self.committed:
+            raise RangeUnavailable(
+                f"Spark asks again for messages from {low} on, but those below {self.committed} are committed"
+            )
         with self._lock:
             pieces = self._blocks.overlapping(low, high)
         return merged_ranges((max(one.first, low), min(one.end, high)) for one in pieces)

@@ -57,7 +57,7 @@ class QueueCheck:
         there. :attr:`missing` has it.
         """
         self._connection = connection
-        queues = () if self._options.of_streams else [*filter(dialect.is_queue, destinations)]
+        queues = () if self._options.streams else [*filter(dialect.is_queue, destinations)]
         known = dialect.offset_header is not None
         self._unseen = {subscription_id(one).encode(): one for one in queues} if known else {}
         if first and known:

@@ -248,7 +248,7 @@ class Receiver:
         if not may_recover(error, let_in=let_in is not None) or not may_try:
             raise error
         if turn.has_failed:
-            raise no_progress(self._dialect, turn, handles, error, of_stream=self._options.of_streams)
+            raise no_progress(self._dialect, turn, handles, error, of_stream=self._settings.of_stream)
         if self._stop_deadline is not None:
             log.info("the connection did not end in order: %s", error)
             return

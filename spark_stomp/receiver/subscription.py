@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_stomp.brokers import Dialect, Subscription
 from spark_stomp.errors import (
@@ -45,14 +45,26 @@ class ReceiverSettings:
 
     @classmethod
     def of(cls, options: SourceOptions) -> list[ReceiverSettings]:
-        """The settings of all receivers of a query: they share the destinations out.
+        """The settings of all receivers of a query, each with the options that concern it.
 
-        If there are more receivers than destinations, some destinations have several. A name says what the
-        receiver reads, and ends in ``#`` and a number.
+        ``connections`` receivers share out the queues; if there are more of them than queues, some queues
+        have several. Then each stream has one. A name says what the receiver reads, and ends in ``#`` and a
+        number.
         """
-        count, destinations = options.connections, options.destinations
-        shares = [destinations[i::count] or (destinations[i % len(destinations)],) for i in range(count)]
-        return [cls(f"{listed(share)}#{i}", share, options) for i, share in enumerate(shares)]
+        queues, streams = options.queues, options.streams
+        count = options.connections if queues else 0
+        each = options.max_buffered_bytes // (count + len(streams))
+        given = replace(options, destinations=queues, starting_offsets=None, max_buffered_bytes=each * count)
+        shares = [(queues[at::count] or (queues[at % len(queues)],), given) for at in range(count)]
+        given = replace(options, destinations=streams, connections=len(streams), journal=None)
+        given = replace(given, max_buffered_bytes=each * len(streams))
+        shares += [((one,), given) for one in streams]
+        return [cls(f"{listed(part)}#{at}", part, given) for at, (part, given) in enumerate(shares)]
+
+    @property
+    def of_stream(self) -> bool:
+        """Whether it reads a stream."""
+        return bool(self.options.streams)
 
     @property
     def what(self) -> str:
@@ -206,7 +218,7 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
             "body of one that the journal remembers is ACKed and gives no row. Let your producers set a "
             "unique id, and name its header in idHeader"
         )
-    if not (dialect.id_header or options.id_header or options.of_streams) and speaks:
+    if not (dialect.id_header or options.id_header or settings.of_stream) and speaks:
         yield (
             f"messages of {dialect.name} carry no id that survives redelivery: stable_id is null in all "
             "rows, so that dropDuplicates by it keeps one row, and a redelivered message may give a second "

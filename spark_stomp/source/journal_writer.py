@@ -57,7 +57,7 @@ class JournalWriter:
         ack_when_durable: bool,
         changed: Callable[[], None],
     ) -> None:
-        self._journal = journal
+        self.journal = journal
         self._receivers = receivers
         self.log = messages
         self._index = messages.index
@@ -131,7 +131,7 @@ class JournalWriter:
         if self._thread.ident is not None:
             self._thread.join(timeout)
         if not self._thread.is_alive():
-            self._journal.close()
+            self.journal.close()
 
     # Everything below runs in the writer's thread.
 
@@ -140,10 +140,10 @@ class JournalWriter:
             while not self._stopping.is_set():
                 self._work.clear()
                 if not self.step() and not self._work.wait(_FLUSH_AFTER):
-                    self._journal.flush()
+                    self.journal.flush()
                     self._work.wait()
-            self._journal.commit(self.log.committed)
-            self._journal.flush()
+            self.journal.commit(self.log.committed)
+            self.journal.flush()
         except StompError as error:
             log.error("%s", error)
             if isinstance(error, NoRoom):
@@ -156,7 +156,7 @@ class JournalWriter:
         finally:
             self._changed()
             if self._stopping.is_set():
-                self._journal.close()
+                self.journal.close()
 
     def _make_room(self) -> None:
         """The disk is full: before the query fails, Spark gets what is durable, and all of that is deleted.
@@ -184,12 +184,12 @@ class JournalWriter:
 
     def _write(self) -> bool:
         """Make waiting frames durable. False if there were none, or if there was no room."""
-        if self.unwritten and (linger := self._journal.linger):
+        if self.unwritten and (linger := self.journal.linger):
             self._stopping.wait(linger)
         taken = [(one, block) for one in self._receivers for block in self._taken(one)]
         if not taken:
             return False
-        positions = self._journal.append([block.batch for _, block in taken])
+        positions = self.journal.append([block.batch for _, block in taken])
         for (one, block), position in zip(taken, positions, strict=True):
             one.journaled(block, position)
         if self._ack_when_durable:
@@ -216,7 +216,7 @@ class JournalWriter:
         return more_may_go and self._lacks_space()
 
     def _lacks_space(self) -> bool:
-        return self._journal.size + _GROUP_BYTES > self._max_bytes
+        return self.journal.size + _GROUP_BYTES > self._max_bytes
 
     def _holds_anything(self) -> bool:
         return self.log.committed < self.log.end or self.log.first_held is not None
@@ -232,15 +232,15 @@ class JournalWriter:
         acked = self.log.end if held is None else held
         if owes_many and not self._lacks_space():
             # Newer keys would push theirs out of the journal before long, so their frames stay.
-            acked, awaits_acks = self._journal.acked, False
+            acked, awaits_acks = self.journal.acked, False
         # Commits come while frames are gathered, too. The journal deletes only what it knows to be committed.
-        self._journal.commit(self.log.committed, acked)
+        self.journal.commit(self.log.committed, acked)
         upto = min(upto, acked)
-        trims = self._journal.can_trim(upto, least)
+        trims = self.journal.can_trim(upto, least)
         if awaits_acks or trims:
-            self._journal.remember(self._index.take_unwritten())
+            self.journal.remember(self._index.take_unwritten())
         if acked >= self._flush_acks:
-            self._journal.flush()
+            self.journal.flush()
             self._flush_acks = acked + _FLUSH_ACKS
         if trims:
-            self._journal.trim(upto)
+            self.journal.trim(upto)

@@ -288,21 +288,26 @@ class Situation:
     @property
     def complete(self) -> bool | None:
         """Whether everything is here that the run takes; None if only silence says so."""
-        known = [receiver.complete for receiver in self.available if receiver.complete is not None]
-        return all(known) if known else None
+        known = [receiver.complete for receiver in self.available]
+        if False in known:
+            return False
+        return True if known and None not in known else None
 
     @property
     def silence(self) -> float:
         """Seconds since the last message came, or since anything happened that could bring one.
 
         It is 0 while a receiver is not subscribed or is paused, and while frames are not available yet. It
-        is 0 also while ACKs are not confirmed, because the broker's window may be full until then.
+        is 0 also while ACKs are not confirmed, because the broker's window may be full until then. What comes
+        of a stream after all that the run takes does not count.
         """
+        over = {receiver.name for receiver in self.available if receiver.complete}
+        statuses = [one for one in self.statuses if one.name not in over]
         if self.has_unwritten or any(
-            one.acks_pending or one.is_away or one.paused_since is not None for one in self.statuses
+            one.acks_pending or one.is_away or one.paused_since is not None for one in statuses
         ):
             return 0.0
-        return self.now - max(status.last_active for status in self.statuses)
+        return self.now - max((status.last_active for status in statuses), default=float("-inf"))
 
     @property
     def refill_left(self) -> float:
@@ -390,17 +395,15 @@ def _batch_is_complete(mode: Mode, limits: BatchLimits, situation: Situation) ->
     return situation.silence >= QUIET_PERIOD or situation.waited >= QUIET_PERIOD_MAX
 
 
-def left_behind(*, of_streams: bool) -> str:
+def left_behind(*, streams: bool, queues: bool) -> str:
     """What the log says of a batch that leaves messages behind and may be the only one of its run."""
-    if of_streams:
-        has, remedy = "memory (maxBufferedBytes) and the limits allow", ""
-    else:
-        has = "the broker sends before an ACK, or the limits allow"
-        remedy = "set drain = true (with journal and ackAfter = journal), or "
+    has = ["memory (maxBufferedBytes)"] if streams else []
+    has += ["the broker, which awaits ACKs,"] if queues else []
+    drain = "" if streams else "set drain = true (with journal and ackAfter = journal), or "
     return (
-        f"this batch has only what {has}. If it is the only one of its run ({ONE_BATCH}), more messages are "
-        "probably waiting after it: "
-        f"{remedy}start the query again until a run finds nothing"
+        f"this batch has only what {' and '.join(has)} and the limits allow. If it is the only one of its "
+        f"run ({ONE_BATCH}), more messages are probably waiting after it: {drain}start the query again until "
+        "a run finds nothing"
     )
 
 

@@ -7,19 +7,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from spark_stomp.errors import StompError, SubscribeTimeout
-from spark_stomp.frameserver import RangeTicket
+from spark_stomp.errors import DrainTimeout, StompError, StreamTimeout, SubscribeTimeout
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import counted
-from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
-from spark_stomp.source.offsets import JOURNAL, MEMORY, Offset, Range, plan, split, task_bytes
+from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, Offset, Range, split, task_bytes
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     QUIET_PERIOD_MAX,
@@ -64,23 +62,6 @@ _SHOW_AGAIN = 1.0
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@dataclass(frozen=True)
-class QueryStatus:
-    """A snapshot of a running query.
-
-    - ``document``: what the status file shows.
-    - ``logs``: the ids of the logs that are here.
-    - ``failure``: the error that Spark's next call will raise; None if there is none.
-    - ``more_waiting``: the last batch probably left messages behind.
-    """
-
-    receivers: list[ReceiverStatus]
-    document: dict[str, Any]
-    logs: frozenset[str]
-    failure: StompError | None
-    more_waiting: bool
-
-
 def _shown_if_it_fails(
     call: Callable[Concatenate[QueryRuntime, _Given], _Answer],
 ) -> Callable[Concatenate[QueryRuntime, _Given], _Answer]:
@@ -98,7 +79,7 @@ def _shown_if_it_fails(
 
 
 class QueryRuntime:
-    """One streaming query: its receivers, backlog, frame server and committer, and what Spark asks of them.
+    """One streaming query: its receivers, logs, frame server and committer, and what Spark asks of them.
 
     Spark calls from one thread. SIGTERM may come at any time.
     """
@@ -119,18 +100,18 @@ class QueryRuntime:
         has_status = (options.status_file or options.checkpoint_location) is not None
         self._status = StatusWriter(options, self._document) if has_status else None
         self._receivers = ReceiverGroup(options)
-        self._backlog = self._receivers.backlog
+        self._logs = self._receivers.logs
         self._frame_server = self._receivers.frame_server
         self._committer = Committer(
             self._receivers.commit,
-            self._backlog.ids,
+            self._logs.ids,
             self._frame_server,
             checkpoint,
-            acks_wait=options.ack_after == "commit" and not options.of_streams,
+            acks_wait=options.ack_after == "commit" and bool(options.queues),
             on_failure=self._receivers.news.tell,
         )
         self._monitor = Monitor(self._waiting, self._counts)
-        self._standings = Standings(options.connection, self._receivers.statuses)
+        self._standings = Standings(options, self._receivers.statuses)
         self._call: OffsetCall | None = None
         self._cut_at = 0.0
         self._raised: StompError | None = None
@@ -148,19 +129,12 @@ class QueryRuntime:
         self._stopping = False
         self._stopped = threading.Event()
 
-    def status(self) -> QueryStatus:
-        """What the receivers and the journal are doing now; may be called from any thread."""
-        shown = self._document(running=not self._stopping)
-        return QueryStatus(
-            self._receivers.statuses(), shown, self._backlog.ids, self._failure, self._more_waiting
-        )
-
     def _document(self, running: bool) -> dict[str, Any]:
         receivers = self._receivers.figures()
         journal = receivers.pop(JOURNAL, None)
         observed = self._observed() if running else Observed(committed_at=self._receivers.committed_at)
         odd = self._receivers.odd.counts
-        totals = TotalsPart(self._backlog.rows, self._more_waiting, list(receivers.values()), observed, odd)
+        totals = TotalsPart(self._logs.rows, self._more_waiting, list(receivers.values()), observed, odd)
         return QueryPart(
             self._identity,
             totals.shown(),
@@ -191,7 +165,7 @@ class QueryRuntime:
         JournalError, before anything is received, if frames after ``begin`` should be in a journal and are
         not.
         """
-        self._backlog.begin(begin, planned)
+        self._logs.begin(begin, planned)
         self._committer.began_at(begin)
         for note in self._options.notes:
             log.warning("%s", note)
@@ -202,8 +176,7 @@ class QueryRuntime:
         self._receivers.start()
         self._committer.start()
         self._monitor.start()
-        if not self._options.of_streams:
-            self._standings.start()
+        self._standings.start()
 
     def _waiting(self, rate: float) -> Waiting | None:
         """What the query waits for; None once it ends. ``rate``: messages received in a second."""
@@ -217,7 +190,7 @@ class QueryRuntime:
                 batch=self._recent[-1] if self._recent else None,
                 number=self._committer.batch,
                 proved=self._committer.is_proved,
-                waiting=self._backlog.rows.waiting,
+                waiting=self._logs.rows.waiting,
                 rate=rate,
                 told=self._standings.told,
             )
@@ -225,7 +198,7 @@ class QueryRuntime:
 
     def _counts(self) -> tuple[int, int]:
         """How many messages were delivered, and how many rows committed."""
-        return sum(one.counts.delivered for one in self._receivers.statuses()), self._backlog.rows.committed
+        return sum(one.counts.delivered for one in self._receivers.statuses()), self._logs.rows.committed
 
     @property
     def drains_first(self) -> bool:
@@ -291,13 +264,13 @@ class QueryRuntime:
             self._recent[-1] = self._recent[-1].asked_again(time.monotonic())
         # With a one-time trigger this may be the only batch, so it takes all there is.
         limits = replace(self._limits, halves=mode is Mode.STREAMING)
-        self._backlog.bound(until_now=mode is not Mode.STREAMING)
+        self._receivers.bound(until_now=mode is not Mode.STREAMING)
         news = self._receivers.news
         while True:
             seen = news.latest
             self._raise_failure()
             situation = self._situation(start)
-            begin = self._backlog.with_bases(start)
+            begin = self._logs.offset(start, {})
             decision = decide(mode, limits, situation)
             self._call = call = OffsetCall(mode, limits, situation, decision)
             if decision is Decision.CUT:
@@ -333,22 +306,18 @@ class QueryRuntime:
         self, mode: Mode, limits: BatchLimits, situation: Situation, start: Offset, *, only: bool
     ) -> Offset | None:
         """The end of a batch of what ``situation`` has; None if that is not there any more."""
-        shares: dict[str, int] = {}
-
-        def choose() -> dict[str, int]:
-            shares.update(shares_of(situation.available, limits))
-            return shares
-
-        end = self._backlog.choose_end(start, choose)
-        if end is not None:
-            self._more_waiting = leaves_more(mode, situation, shares)
-            self._log_what_is_left(mode, situation, only=only)
-            if mode is Mode.ONCE:
-                self._committer.may_be_the_last()
-            self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
-            self._cut_at = time.time()
-            self._pending_since = self._nothing_since = None
-            self._turn += 1
+        chosen = self._logs.choose_end(start, lambda: shares_of(situation.available, limits))
+        if chosen is None:
+            return None
+        end, shares = chosen
+        self._more_waiting = leaves_more(mode, situation, shares)
+        self._log_what_is_left(mode, situation, only=only)
+        if mode is Mode.ONCE:
+            self._committer.may_be_the_last()
+        self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
+        self._cut_at = time.time()
+        self._pending_since = self._nothing_since = None
+        self._turn += 1
         return end
 
     def progress(self) -> dict[str, Any]:
@@ -358,7 +327,7 @@ class QueryRuntime:
         """
         latest, now = self._receivers.news.latest, time.monotonic()
         if latest is not self._shown_since or now >= self._shown_until:
-            received = self._backlog.received()
+            received = self._logs.received()
             self._shown = {"offset": received.to_dict(), "status": self._document(running=True)}
             self._shown_since, self._shown_until = latest, now + _SHOW_AGAIN
         return self._shown
@@ -373,14 +342,15 @@ class QueryRuntime:
             else:
                 log.info(text, reason)
         elif mode is Mode.ONCE and self._more_waiting:
-            log.warning(left_behind(of_streams=self._options.of_streams))
+            streams, queues = self._options.streams, self._options.queues
+            log.warning(left_behind(streams=bool(streams), queues=bool(queues)))
 
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
         statuses = self._receivers.statuses()
         # Read before ``available``, so that frames that become durable in between are not missed.
-        has_unwritten = self._backlog.has_unwritten
-        available = rotated(self._backlog.available(start, statuses), self._turn)
+        has_unwritten = self._receivers.has_unwritten
+        available = rotated(self._logs.available(start, statuses), self._turn)
         if not any(receiver.new for receiver in available):
             self._pending_since = None
         elif self._pending_since is None:
@@ -397,9 +367,9 @@ class QueryRuntime:
         )
 
     def _finish_run(self) -> None:
-        """Wait for the receipts of the run's last ACKs. Raises SubscribeTimeout if a connection is lost."""
+        """Wait for the receipts of the run's last ACKs. Raises DrainTimeout if a connection is lost."""
         if any(status.is_away for status in self._receivers.statuses()):
-            raise SubscribeTimeout("the connection broke and did not come back within maxDrainTime")
+            raise DrainTimeout("the connection broke and did not come back within maxDrainTime")
         deadline = time.monotonic() + self._options.ack_receipt_timeout
         # If there was a malformed message, it fails the run after these receipts.
         self._await(self._receivers.is_done, deadline)
@@ -417,24 +387,24 @@ class QueryRuntime:
         self._raise_failure()
         # The old answer is not kept: before Spark 4.2 the next latestOffset is evidence for this batch.
         self._nothing_since = None
-        if not self._await(lambda: self._backlog.holds(end), time.monotonic() + self._options.max_drain_time):
-            raise SubscribeTimeout("a batch of an earlier run was not received again within maxDrainTime")
-        ids, ranges = self._backlog.ids, plan(start, end)
-        self._declare_lost([lost for lost in ranges if lost.id not in ids])
-        held = [(one, self._backlog.sizes(one.name)) for one in ranges if one.id in ids]
+        if not self._await(lambda: self._logs.are_here(end), time.monotonic() + self._options.max_drain_time):
+            raise StreamTimeout("a batch of an earlier run was not received again within maxDrainTime")
+        held, lost = self._logs.ranges(start, end)
+        self._declare_lost(lost)
         volume = sum(sizes.bytes_between(one.low, one.high) for one, sizes in held)
         shares = split(held, task_bytes(volume, _CORES))
-        readable = [[one for part in share for one in self._backlog.readable(part)] for share in shares]
-        tasks = [tuple(RangeTicket(one.id, one.low, one.high) for one in task) for task in readable if task]
+        tickets = [[one for part in share for one in self._logs.tickets(part)] for share in shares]
+        tasks = [tuple(task) for task in tickets if task]
         if held:
             self._committer.planned(end, [ticket for task in tasks for ticket in task])
         elif start == end:
             self._committer.nothing_planned(end)
-        return [FrameRanges(self._frame_server.address, task) for task in tasks]
+        streams = {one.id: one.name.removeprefix(STREAM) for one, _ in held if one.name.startswith(STREAM)}
+        return [FrameRanges(self._frame_server.address, task, streams) for task in tasks]
 
     def _declare_lost(self, absent: list[Range]) -> None:
         for part in absent:
-            self._backlog.missing(part)
+            self._logs.missing(part)
         lost = [part for part in absent if part.name == MEMORY]
         if not lost:
             return

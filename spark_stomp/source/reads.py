@@ -12,16 +12,15 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from spark_stomp.arrow import Oddity, OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
-from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.columns import MALFORMED, Projection
-from spark_stomp.errors import OptionError, StreamTruncated, SubscribeTimeout, TooManyMessages
+from spark_stomp.errors import OptionError, StreamTimeout, StreamTruncated, TooManyMessages
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch, report
 from spark_stomp.logs import get_log, show
@@ -48,10 +47,14 @@ log = get_log(__name__)
 
 @dataclass(frozen=True)
 class FrameRanges:
-    """Ranges of raw frames and where to fetch them. The ``repr`` does not show the token."""
+    """Ranges of raw frames and where to fetch them. The ``repr`` does not show the token.
+
+    ``streams`` has the names of the streams among their logs, by id.
+    """
 
     address: FrameServerAddress
     tickets: tuple[RangeTicket, ...]
+    streams: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,6 @@ class RowSettings:
     projection: Projection
     id_header: str | None
     body_decode_errors: OnError
-    streams: bool
     decodes_amqp: bool = True
 
     @classmethod
@@ -78,12 +80,11 @@ class RowSettings:
                 f'.schema("destination string, body binary, {MALFORMED} string")'
                 for key in without
             )
-        streams = options.of_streams
         decodes_amqp = options.amqp_bodies == "decoded"
-        return cls(projection, options.id_header, options.body_decode_errors, streams, decodes_amqp)
+        return cls(projection, options.id_header, options.body_decode_errors, decodes_amqp)
 
-    def rules(self, dialect: Dialect, receiver: str) -> RowRules:
-        """The rules for frames that ``receiver`` got from a broker of this dialect.
+    def rules(self, dialect: Dialect, stream: str | None = None) -> RowRules:
+        """The rules for frames from a broker of this dialect, of the stream with this name or of queues.
 
         The option ``idHeader`` has priority over the dialect.
         """
@@ -93,7 +94,7 @@ class RowSettings:
             body_decode_errors=self.body_decode_errors,
             id_separator=None if self.id_header else dialect.id_separator,
             id_time_header=None if self.id_header else dialect.id_time_header,
-            stream=stream_name(receiver.rpartition("#")[0]) if self.streams else None,
+            stream=stream,
             offset_header=dialect.offset_header,
             quoted_names=dialect.quoted_names,
             content_types=dialect.content_types,
@@ -106,7 +107,7 @@ def read_ranges(ranges: FrameRanges, settings: RowSettings) -> Iterator[pa.Recor
     odd: Counter[Oddity] = Counter()
     for ticket in ranges.tickets:
         for batch in fetch(ranges.address, ticket):
-            rules = settings.rules(dialect_named(batch.dialect), batch.receiver)
+            rules = settings.rules(dialect_named(batch.dialect), ranges.streams.get(ticket.log))
             yield decode_frames(batch, settings.projection, rules, odd)
     if odd:
         report(ranges.address, [(*oddity, count) for oddity, count in odd.items()])
@@ -296,7 +297,7 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
     """Yield the frames from ``startingOffsets`` to ``endingOffsets``; if ``maxMessages`` is given, so many.
 
     Raises StreamTruncated if some of these offsets are gone or not there yet, or logs that with
-    ``failOnDataLoss=false``. Raises SubscribeTimeout if they have not all come by ``maxDrainTime``.
+    ``failOnDataLoss=false``. Raises StreamTimeout if they have not all come by ``maxDrainTime``.
     """
     show_notes(options)
     begin, end = _bounds(options, destination)
@@ -316,7 +317,7 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
             count += upto - batch.first_number
             yield batch.part(batch.first_number, upto), dialect
     if not _is_complete(held, end, most):
-        raise SubscribeTimeout(
+        raise StreamTimeout(
             f"the batch read of the stream {destination} did not reach offset {end} within maxDrainTime "
             f"({options.max_drain_time:g}s). The next offset is {held.next or 'its first one'}"
         )

@@ -1,4 +1,4 @@
-"""The receivers of one query, their backlog and the frame server, all in the reader process."""
+"""The receivers of one query, its logs and the frame server, all in the reader process."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from spark_stomp.receiver import (
     StreamDeliveries,
     StreamReceiver,
 )
-from spark_stomp.source.backlog import Backlog, MemoryBacklog, StreamBacklog
-from spark_stomp.source.journal_backlog import JournalBacklog, recover
+from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
+from spark_stomp.source.logs import Logs, MemoryLog, SourceLog, StreamLog, find_ends
 from spark_stomp.source.odd_messages import OddMessages
-from spark_stomp.source.offsets import Offset
+from spark_stomp.source.offsets import JOURNAL, Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
 from spark_stomp.status.receivers import ReceiverPart
+from spark_stomp.status.source import JournalPart
 
 
 class News:
@@ -74,66 +75,53 @@ class ReceiverGroup:
     def __init__(self, options: SourceOptions) -> None:
         self.news = News()
         self.committed_at: float | None = None
+        self._options = options
+        self._ends: dict[str, int] | None = None
         self._knows_commits = options.journal is None or options.ack_after == "commit"
-        index = DedupIndex(journaled=options.journal is not None)
+        tolerant = not options.fail_on_data_loss
         settings = ReceiverSettings.of(options)
+        queues = [one for one in settings if not one.of_stream]
+        streams = [one for one in settings if one.of_stream]
         with ExitStack() as undo:
-            if options.of_streams:
-                streams = {one.what: StreamDeliveries(one.max_buffered_bytes, one.name) for one in settings}
-                deliveries: list[Deliveries] = [*streams.values()]
-                self.backlog: Backlog = StreamBacklog(options, streams)
-            elif options.journal is None:
-                receivers = _receivers(settings, Log(index))
-                deliveries = [*receivers.values()]
-                self.backlog = MemoryBacklog(receivers, tolerant=not options.fail_on_data_loss)
-            else:
-                deliveries, self.backlog = self._with_journal(options, index, settings)
-            undo.callback(self.backlog.stop, 0.0)
-            self._deliveries = deliveries
-            self._receivers = [
-                StreamReceiver(one, held, self._tell)
-                if isinstance(held, StreamDeliveries)
-                else Receiver(one, held, self._tell)
-                for one, held in zip(settings, deliveries, strict=True)
-            ]
-            self._refusal = Refusal(deliveries)
+            index = DedupIndex(journaled=options.journal is not None)
+            journal, messages = None, Log(index)
+            if options.journal is not None:
+                wanted = JournalSettings(options.journal, options.journal_max_bytes, MAX_REMEMBERED, tolerant)
+                journal = open_journal(wanted)
+                undo.callback(journal.close)
+                messages = recover(journal, index, options.id_header, most=MAX_REMEMBERED)
+            received = {one.name: Deliveries(one.max_buffered_bytes, messages, one.name) for one in queues}
+            of_queues: SourceLog = MemoryLog(messages, received)
+            self._writer: JournalWriter | None = None
+            if journal is not None:
+                self._writer = JournalWriter(
+                    journal,
+                    messages,
+                    [*received.values()],
+                    max_bytes=options.journal_max_bytes,
+                    ack_when_durable=options.ack_after == "journal",
+                    changed=self._more_is_durable,
+                )
+                of_queues = JournalLog(self._writer, received, tolerant=tolerant)
+            held = [StreamDeliveries(one.max_buffered_bytes, one.name) for one in streams]
+            self._streams = [*map(StreamLog, streams, held)]
+            logs = (*([of_queues] if queues else ()), *self._streams)
+            self.logs = Logs(logs, index.lock, tolerant=tolerant)
+            self._deliveries = [*received.values(), *held]
+            self._receivers = [Receiver(one, received[one.name], self._tell) for one in queues]
+            self._receivers += [StreamReceiver(*both, self._tell) for both in zip(streams, held, strict=True)]
+            self._refusal = Refusal(self._deliveries)
             self._judging = threading.Lock()
             self.odd = OddMessages()
-            self.frame_server = open_frame_server(options, self.backlog.read, self._take_report)
+            self.frame_server = open_frame_server(options, self.logs.read, self._take_report)
             undo.pop_all()
-
-    def _with_journal(
-        self, options: SourceOptions, index: DedupIndex, settings: Sequence[ReceiverSettings]
-    ) -> tuple[list[Deliveries], JournalBacklog]:
-        assert options.journal is not None
-        wanted = JournalSettings(
-            options.journal,
-            options.journal_max_bytes,
-            MAX_REMEMBERED,
-            tolerant=not options.fail_on_data_loss,
-        )
-        with ExitStack() as undo:
-            journal = open_journal(wanted)
-            undo.callback(journal.close)
-            messages = recover(journal, index, options.id_header, most=wanted.max_remembered)
-            receivers = _receivers(settings, messages)
-            writer = JournalWriter(
-                journal,
-                messages,
-                [*receivers.values()],
-                max_bytes=wanted.max_bytes,
-                ack_when_durable=options.ack_after == "journal",
-                changed=self._more_is_durable,
-            )
-            backlog = JournalBacklog(journal, writer, receivers, tolerant=wanted.tolerant)
-            undo.pop_all()
-        return [*receivers.values()], backlog
 
     def _take_report(self, kind: str, destination: str, dialect: str, count: int) -> None:
         self.odd.take(Counter({Oddity(kind, destination, dialect): count}))
 
     def start(self) -> None:
-        self.backlog.start()
+        if self._writer is not None:
+            self._writer.start()
         for receiver in self._receivers:
             receiver.start()
 
@@ -150,8 +138,8 @@ class ReceiverGroup:
 
     @property
     def failure(self) -> StompError | None:
-        """The error that ended a receiver or the backlog, or that of a malformed message if it is due now."""
-        failures = (self.backlog.failure, *(receiver.failure for receiver in self._receivers))
+        """The error that ended a receiver or the writer, or that of a malformed message if it is due now."""
+        failures = [one.failure for one in (self._writer, *self._receivers) if one is not None]
         # One thread at a time: the status writer asks too, and an older snapshot must not be judged last.
         with self._judging:
             refused = any(receiver.refused for receiver in self._receivers)
@@ -160,7 +148,7 @@ class ReceiverGroup:
 
     def commit(self, committed: Offset) -> None:
         """Everything up to ``committed`` is committed: ACK it."""
-        if self.backlog.commit(committed):
+        if self.logs.commit(committed):
             self.committed_at = time.time()
             # Wake all: a message may have been redelivered to a receiver that does not hold its frame.
             self._wake_receivers()
@@ -168,6 +156,20 @@ class ReceiverGroup:
     def are_subscribed(self) -> bool:
         """Whether every receiver is subscribed or paused."""
         return not any(one.is_away and one.paused_since is None for one in self.statuses())
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether there are received messages that will become available later."""
+        return self._writer is not None and self._writer.unwritten > 0
+
+    def bound(self, *, until_now: bool) -> None:
+        """Whether batches take only what streams have now. The first call finds out where they end."""
+        if not until_now:
+            self._ends = None
+        elif self._ends is None:
+            self._ends = find_ends(self._options, [one.destination for one in self._streams])
+        for one in self._streams:
+            one.stop_at(None if self._ends is None else self._ends.get(one.destination, 0))
 
     def have_received(self) -> bool:
         """Whether any message has come."""
@@ -184,13 +186,14 @@ class ReceiverGroup:
         )
 
     def stop(self, timeout: float) -> None:
-        """Stop the backlog, then all receivers together, within ``timeout`` seconds, then the frame server.
+        """Stop the writer, then all receivers together, within ``timeout`` seconds, then the frame server.
 
-        The backlog gets half of the time. A receiver that hangs gets a second more. Both are judgements, not
+        The writer gets half of the time. A receiver that hangs gets a second more. Both are judgements, not
         measured.
         """
         deadline = time.monotonic() + timeout
-        self.backlog.stop(timeout / 2)
+        if self._writer is not None:
+            self._writer.stop(timeout / 2)
         stops = [
             threading.Thread(target=receiver.stop, args=(max(0.0, deadline - time.monotonic()),), daemon=True)
             for receiver in self._receivers
@@ -203,14 +206,20 @@ class ReceiverGroup:
 
     def figures(self) -> dict[str, Any]:
         """The status figures of each receiver, and of the journal, by name."""
-        return {
+        figures = {
             status.name: ReceiverPart(status, held.oldest_unacked, self._knows_commits).shown()
             for status, held in zip(self.statuses(), self._deliveries, strict=True)
-        } | self.backlog.figures()
+        }
+        if self._writer is not None:
+            figures[JOURNAL] = JournalPart(
+                self._writer.journal, self._writer.log.index, self._writer.unwritten
+            ).shown()
+        return figures
 
     def _tell(self) -> None:
         self.news.tell()
-        self.backlog.wake()
+        if self._writer is not None:
+            self._writer.wake()
 
     def _more_is_durable(self) -> None:
         self.news.tell()
@@ -261,7 +270,3 @@ class Refusal:
         self._since = since = self._since or now
         silence = now - max(status.last_active for status in statuses)
         return silence < QUIET_PERIOD and now - since < QUIET_PERIOD_MAX
-
-
-def _receivers(settings: Sequence[ReceiverSettings], log: Log) -> dict[str, Deliveries]:
-    return {one.name: Deliveries(one.max_buffered_bytes, log, one.name) for one in settings}

@@ -11,7 +11,7 @@ from typing import Final
 
 from spark_stomp.errors import StompError, UnsupportedError
 from spark_stomp.logs import get_log, in_context
-from spark_stomp.options import ConnectionOptions
+from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.transport.standing import Told, standing
 
@@ -34,16 +34,18 @@ class Standings:
         told: the last answers, by queue. One that could not be renewed is gone.
     """
 
-    def __init__(self, options: ConnectionOptions, statuses: Callable[[], Sequence[ReceiverStatus]]) -> None:
+    def __init__(self, options: SourceOptions, statuses: Callable[[], Sequence[ReceiverStatus]]) -> None:
         self.told: dict[str, Told] = {}
-        patience = min(options.connect_timeout, _PATIENCE)
-        self._options = replace(options, connect_timeout=patience)
+        patience = min(options.connection.connect_timeout, _PATIENCE)
+        self._options = replace(options.connection, connect_timeout=patience)
+        self._queues = frozenset(options.queues)
         self._statuses = statuses
         self._not_told: set[str] = set()
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        threading.Thread(target=in_context(self._run), name="stomp-standings", daemon=True).start()
+        if self._queues:
+            threading.Thread(target=in_context(self._run), name="stomp-standings", daemon=True).start()
 
     def stop(self) -> None:
         """Ask no more. A question that is under way is not waited for."""
@@ -56,7 +58,7 @@ class Standings:
     def ask(self) -> None:
         """Ask once for each queue that a connected receiver reads."""
         connected = [one for one in self._statuses() if one.connection.connected]
-        readers = Counter(queue for one in connected for queue in one.destinations)
+        readers = Counter(name for one in connected for name in one.destinations if name in self._queues)
         at = {queue: one.connection for one in connected for queue in one.destinations}
         told: dict[str, Told] = {}
         for queue, own in readers.most_common(_MOST_ASKED):

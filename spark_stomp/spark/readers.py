@@ -15,13 +15,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from spark_stomp.arrow import Oddity, decode_frames
+from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.columns import Projection
 from spark_stomp.errors import StompError
 from spark_stomp.options import SourceOptions
 from spark_stomp.source.odd_messages import OddMessages
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
-from spark_stomp.source.query import QueryRuntime, QueryStatus
+from spark_stomp.source.query import QueryRuntime
 from spark_stomp.source.reads import FrameRanges, RowSettings, batch_read, read_ranges, refuse_topics
 from spark_stomp.spark.error_texts import plain_iterator, plainly
 from spark_stomp.spark.versions import ADMISSION_CONTROL
@@ -110,10 +111,6 @@ class StompStreamReader(DataSourceStreamReader):
         committed = Offset.from_dict(end)
         self._running(committed).commit(committed)
 
-    def status(self) -> QueryStatus | None:
-        """What the running query is doing; None before it has started. Spark does not call this."""
-        return None if self._runtime is None else self._runtime.status()
-
     def stop(self) -> None:
         """End the query. Spark may end the process without this call."""
         if self._runtime is not None:
@@ -166,14 +163,13 @@ class StompBatchReader(DataSourceReader):
         self._rows = RowSettings.of(options, projection)
 
     def partitions(self) -> Sequence[InputPartition]:
-        streams = self._options.destinations if self._options.starting_offsets else ()
-        return [InputPartition(stream) for stream in streams or (None,)]
+        return [InputPartition(stream) for stream in self._options.streams or (None,)]
 
     @plain_iterator
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        odd = OddMessages()
+        odd, stream = OddMessages(), partition.value and stream_name(partition.value)
         for batch, dialect in batch_read(self._options, partition.value):
-            rules, found = self._rows.rules(dialect, batch.receiver), Counter[Oddity]()
+            rules, found = self._rows.rules(dialect, stream), Counter[Oddity]()
             yield decode_frames(batch, self._rows.projection, rules, found)
             odd.take(found)
 

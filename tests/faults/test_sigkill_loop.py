@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import pytest
 from faults.load import ID_HEADER, Audit, Load
-from support.brokers import Broker
+from support.brokers import Broker, RabbitMQ
 from support.brokers.fixtures import BrokerPool
 from support.driven import MODES, Run
 from support.drivers import START, SparkDriver
 from support.proxy import FaultProxy
 from support.soak import ROUNDS, SEED, USUAL, put, show
+from support.streams import new_stream
 from support.waiting import pause, wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(3600)]
@@ -40,7 +41,7 @@ def batches(driver: SparkDriver) -> int:
 
 @dataclass
 class Loop:
-    """A steady load, drivers that read it, and faults at random moments.
+    """A steady load, drivers that read it, and faults at random moments. ``streams`` keep what they have.
 
     ``doubles`` counts, after each fault and before the next one, the rows beyond the first of each message.
     ``stuck`` counts messages that the broker delivered only after it was restarted at the end.
@@ -50,6 +51,7 @@ class Loop:
     destinations: Sequence[str]
     drivers: Sequence[SparkDriver]
     chance: random.Random
+    streams: Sequence[str] = ()
     schedule: list[str] = field(default_factory=list)
     doubles: Counter[str] = field(default_factory=Counter)
     stuck: int = 0
@@ -62,7 +64,7 @@ class Loop:
         with ExitStack() as stack:
             for driver in self.drivers:
                 stack.enter_context(driver)
-            load = stack.enter_context(Load(self.broker, *self.destinations))
+            load = stack.enter_context(Load(self.broker, *self.destinations, *self.streams))
             last = "nothing"
             for name, strike in strikes:
                 moment = self._at_a_random_moment()
@@ -254,6 +256,29 @@ def test_many_destinations_on_one_connection(
     if case.mode != "plain" and case.ids:
         assert not audit.duplicates, f"{audit}; {loop}"
     tell(loop, audit, f"{QUEUES} queues and {TOPICS} topics, {case}", str(case), case.ids)
+
+
+@pytest.mark.rule("J.2", "R.1", "R.2")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_queue_and_a_stream_in_one_query(
+    broker_pool: BrokerPool, mode: str, tmp_path: Path, tell: Tell
+) -> None:
+    """The connections are cut, the broker dies, and the driver is killed."""
+    broker, case = broker_pool.get("rabbitmq"), Case("rabbitmq", mode, True)
+    assert isinstance(broker, RabbitMQ)
+    queue, stream = broker.new_queue(), new_stream(broker)
+    with FaultProxy(broker.port) as proxy:
+        starting = json.dumps({stream: -2})
+        options = case.read(broker, tmp_path, url=proxy.url, startingOffsets=starting)
+        driver = SparkDriver(tmp_path, "files", json.dumps([queue, stream]), options)
+        loop = Loop(broker, [queue], [driver], random.Random(f"{SEED} mix {mode}"), streams=[stream])
+        kinds = [("cut", proxy.cut), ("broker killed", broker.crash), ("SIGKILL", loop.kill)]
+        audit = loop.run([kinds[3 * number // FEWER] for number in range(FEWER)])
+    of_stream = [stable for _, stable in driver.records() if "@" in (stable or "")]
+    assert len(of_stream) == len(set(of_stream)) > 0
+    if mode != "plain":
+        assert not audit.duplicates, f"{audit}; {loop}"
+    tell(loop, audit, f"a queue and a stream, {mode}", str(case), True)
 
 
 @in_every_case

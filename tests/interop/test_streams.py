@@ -62,7 +62,7 @@ def read(broker: RabbitMQ, stream: str, **options: Any) -> list[Row]:
     return [
         row
         for batch, dialect in read_stream(given, stream)
-        for row in decode_frames(batch, projection, settings.rules(dialect, batch.receiver)).to_pylist()
+        for row in decode_frames(batch, projection, settings.rules(dialect, stream_name(stream))).to_pylist()
     ]
 
 

@@ -14,13 +14,12 @@ from property.log_model import RECEIVERS, TOPIC
 from support.journals import local_journal
 
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver import RangeTicket
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
-from spark_stomp.source.backlog import Backlog, MemoryBacklog
-from spark_stomp.source.journal_backlog import JournalBacklog, recover
+from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.offsets import Offset, plan
+from spark_stomp.source.logs import Logs, MemoryLog, SourceLog
+from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import Available, BatchLimits, rotated, shares_of
 
 NAMES = [f"r#{at}" for at in range(RECEIVERS)]
@@ -37,12 +36,16 @@ class MemoryEngine:
 
     def __init__(self) -> None:
         self.index = DedupIndex()
-        self.receivers = self._receivers(Log(self.index))
-        self.backlog: Backlog = MemoryBacklog(dict(zip(NAMES, self.receivers, strict=True)), tolerant=False)
+        messages = Log(self.index)
+        self.receivers = self._receivers(messages)
+        self.logs = self._logs(MemoryLog(messages, dict(zip(NAMES, self.receivers, strict=True))))
         self._turn = 0
 
     def _receivers(self, log: Log) -> list[Deliveries]:
         return [Deliveries(_BUFFER, log, name) for name in NAMES]
+
+    def _logs(self, one: SourceLog) -> Logs:
+        return Logs([one], self.index.lock, tolerant=False)
 
     def connected(self, at: int, *, keyed: bool) -> None:
         self.receivers[at].connected(keyed=keyed)
@@ -67,28 +70,28 @@ class MemoryEngine:
         self.receivers[at].confirm(receipt)
 
     def begin(self, start: Offset, planned: Offset) -> None:
-        self.backlog.begin(start, planned)
+        self.logs.begin(start, planned)
 
     def seen(self, start: Offset) -> list[Available]:
         self._turn += 1
-        return rotated(self.backlog.available(start, [_status(one) for one in self.receivers]), self._turn)
+        return rotated(self.logs.available(start, [_status(one) for one in self.receivers]), self._turn)
 
     def cut(self, start: Offset, seen: list[Available], most: int) -> Offset | None:
         limits = BatchLimits(max_messages=most)
         if not any(shares_of(seen, limits).values()):
             return start
-        return self.backlog.choose_end(start, lambda: shares_of(seen, limits))
+        chosen = self.logs.choose_end(start, lambda: shares_of(seen, limits))
+        return None if chosen is None else chosen[0]
 
     def read(self, start: Offset, end: Offset) -> list[bytes]:
-        held = [part for part in plan(start, end) if part.id in self.backlog.ids]
-        parts = [part for whole in held for part in self.backlog.readable(whole)]
-        tickets = [RangeTicket(part.id, part.low, part.high) for part in parts]
-        batches = [batch for ticket in tickets for batch in self.backlog.read(ticket)]
+        held = [part for part, _ in self.logs.ranges(start, end)[0]]
+        tickets = [ticket for whole in held for ticket in self.logs.tickets(whole)]
+        batches = [batch for ticket in tickets for batch in self.logs.read(ticket)]
         assert sum(len(batch.ends) for batch in batches) == sum(part.high - part.low for part in held)
         return [body for batch in batches for body in _bodies(batch)]
 
     def commit(self, end: Offset) -> None:
-        self.backlog.commit(end)
+        self.logs.commit(end)
 
     def keep(self, before: _Call = _nothing, after: _Call = _nothing) -> None:
         """There is no journal."""
@@ -125,8 +128,7 @@ class JournalEngine(MemoryEngine):
             ack_when_durable=ack_when_durable,
             changed=lambda: None,
         )
-        receivers = dict(zip(NAMES, self.receivers, strict=True))
-        self.backlog = JournalBacklog(self.journal, self.writer, receivers, tolerant=False)
+        self.logs = self._logs(JournalLog(self.writer, NAMES, tolerant=False))
 
     def keep(self, before: _Call = _nothing, after: _Call = _nothing) -> None:
         append = self.journal.append

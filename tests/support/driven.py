@@ -6,15 +6,17 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from spark_stomp.columns import Projection, SinkColumns
+from spark_stomp.errors import StompError
 from spark_stomp.options import parse_sink_options, parse_source_options
+from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.sink.write import TaskResult, send_batches
-from spark_stomp.source.query import QueryStatus
 from spark_stomp.spark.readers import StompStreamReader
 from support.waiting import PATIENCE, wait_until
 
@@ -35,6 +37,33 @@ _TYPES = {
     "priority": pa.int32(),
     "ttl": pa.int64(),
 }
+
+
+@dataclass(frozen=True)
+class QueryStatus:
+    """A snapshot of a running query.
+
+    - ``document``: what the status file shows.
+    - ``logs``: the ids of the logs that are here.
+    - ``failure``: the error that Spark's next call will raise; None if there is none.
+    - ``more_waiting``: the last batch probably left messages behind.
+    """
+
+    receivers: list[ReceiverStatus]
+    document: Json
+    logs: frozenset[str]
+    failure: StompError | None
+    more_waiting: bool
+
+
+def status_of(reader: StompStreamReader) -> QueryStatus | None:
+    """What the query of ``reader`` is doing; None before it has started."""
+    query = reader._runtime
+    if query is None:
+        return None
+    document = query._document(running=not query._stopping)
+    found = query._receivers.statuses(), document, query._logs.ids, query._failure, query._more_waiting
+    return QueryStatus(*found)
 
 
 def log_entry(root: Path, name: str, batch: int, content: Any) -> None:
@@ -126,7 +155,7 @@ class Run:
     @property
     def status(self) -> QueryStatus:
         """What the running query tells of itself."""
-        status = self.reader.status()
+        status = status_of(self.reader)
         assert status is not None, "no run yet"
         return status
 
@@ -160,7 +189,7 @@ class Run:
 
         It cannot plan first and see: without a journal, an end that was told is told again until its commit.
         """
-        if self.reader.status() is None:
+        if status_of(self.reader) is None:
             self.reader.partitions(self.start, self.start)  # the run begins, and nothing is told
         wait_until(lambda: self.waiting >= count or self.status.failure is not None, what=f"{count} messages")
         deadline = time.monotonic() + PATIENCE

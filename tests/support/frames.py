@@ -44,7 +44,7 @@ def row_of(frame: bytes, dialect: str) -> Json:
     assert isinstance(block, MessageBlock), block
     batch = FrameBatch(block.data, block.ends, 0, 0, "1.2", dialect, "", block.malformed)
     options = parse_source_options({"url": "stomp://localhost", "destination": "/queue/a"})
-    rules = RowSettings.of(options, _COLUMNS).rules(dialect_named(dialect), "")
+    rules = RowSettings.of(options, _COLUMNS).rules(dialect_named(dialect))
     (row,) = decode_frames(batch, _COLUMNS, rules).to_pylist()
     row |= {"headers": dict(row["headers"]), "body": octets(row["body"])}
     row["timestamp"] = row["timestamp"] and row["timestamp"].isoformat()

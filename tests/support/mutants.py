@@ -22,15 +22,15 @@ _CONTRACT = """
 # A range never changes
 2.1   receiver.log:Log.add                               shifts end
 2.2   receiver.log:new_id                                returns "0"
-2.3   source.backlog:MemoryBacklog.choose_end            drops number
+2.3   source.logs:MemoryLog.take                         drops number
 2.4   receiver.deliveries:Deliveries.disconnected        always redelivers
-2.5   source.backlog:MemoryBacklog.choose_end            never pending
+2.5   source.logs:MemoryLog.take                         never pending
 2.6   receiver.blocks:Block.attach                       drops pinned
 # A lost range is empty, is never filled again and is never ACKed
-3.1   source.query:QueryRuntime.partitions               always one.id
-3.2   source.query:QueryRuntime.partitions               puts next(iter(ids)) for one.id
+3.1   source.logs:Logs.missing                           always JOURNAL
+3.2   source.logs:Logs.ranges                            always one.id
 3.3   frameserver.client:fetch                           never ticket.high
-3.4   source.backlog:Backlog.readable                    never committed
+3.4   receiver.log:Log.readable                          never committed
 # ACK only on the connection that delivered the message
 4.1   receiver.deliveries:Deliveries.connected
       puts lambda: vars(self).setdefault("first", AckQueue()) for AckQueue
@@ -78,27 +78,27 @@ _CONTRACT = """
 7.11  arrow.content:open_bodies                          drops setdefault
 # With a journal
 J.1   journal.store:FolderStore._put                     drops sync
-J.2   source.journal_backlog:JournalBacklog.readable     shifts high
-J.3   source.journal_backlog:JournalBacklog.begin        drops skip
-J.4   source.journal_backlog:JournalBacklog.__init__     puts journal.first for journal.committed
+J.2   source.journal_log:JournalLog.readable             returns [(low, high - 1)]
+J.3   source.journal_log:JournalLog.begin                drops skip
+J.4   source.journal_log:JournalLog.__init__             puts journal.first for journal.committed
 J.5   source.journal_writer:JournalWriter._write         always _ack_when_durable
-J.6   source.journal_backlog:JournalBacklog.available    puts self._journal for _writer.log
+J.6   source.journal_log:JournalLog.available            puts self._journal for writer.log
 J.7   receiver.deliveries:Deliveries.take                drops pinned
-J.8   source.journal_backlog:recover                     never known
+J.8   source.journal_log:recover                         never known
 J.9   source.journal_writer:JournalWriter._trim          never awaits_acks
 J.10  source.commits:Committer.began_at                  never last_commit_holds
 J.11  source.journal_writer:JournalWriter._trim          without min
 J.12  source.journal_writer:JournalWriter._has_room      puts False for _is_full
-J.13  source.query:QueryRuntime.start                    drops _backlog.begin
+J.13  source.query:QueryRuntime.start                    drops _logs.begin
 J.14  journal.opening:_may_be_unfinished                 always state.end
 J.15  journal.store:Disk._locked                         drops flock
 J.16  journal.journal:Journal._writing                   drops _failure
 # Streams of RabbitMQ
 R.1   receiver.stream_receiver:StreamDeliveries.receive_from puts offset + 1 for offset
-R.2   source.backlog:StreamBacklog.begin                 never planned.get
+R.2   source.logs:StreamLog.begin                        never planned
 R.3   receiver.stream_receiver:StreamCursor.take         puts 0 for skipped
-R.4   source.backlog:StreamBacklog.begin                 always end
-R.5   source.backlog:StreamBacklog._available            without min
+R.4   source.logs:StreamLog.begin                        always end
+R.5   source.logs:StreamLog.available                    without min
 R.6   receiver.stream_receiver:StreamCursor._check_gap   never earliest
 R.7   receiver.stream_receiver:StreamReceiver._has_room  returns True
 R.8   receiver.stream_log:require_streams                returns None
@@ -142,8 +142,8 @@ TestWithJournal   source.journal_writer:JournalWriter._write    always _ack_when
 TestInMemory      receiver.log:Log.add                          shifts end
 TestInMemory      receiver.log:new_id                           returns "0"
 TestInMemory      receiver.blocks:Inbox.take                    puts self._waiting.pop for _waiting.popleft
-TestInMemory      source.backlog:MemoryBacklog.choose_end       never pending
-TestWithJournal   source.journal_backlog:JournalBacklog.read    puts self._journal.end for high
+TestInMemory      source.logs:MemoryLog.take                    never pending
+TestWithJournal   source.logs:Logs.read                         puts one.received for high
 TestWithJournal   receiver.deliveries:Deliveries.take           drops pinned
 # What is known again
 TestInMemory      receiver.blocks:Inbox.discard                 never but
@@ -162,7 +162,7 @@ TestWithJournal   receiver.log:Log.remember                     drops remember_c
 TestInMemory      receiver.log:Log.remember                     drops index.remove
 TestInMemory      receiver.log:Log.free                         drops _drop_data
 TestWithJournal   source.journal_writer:JournalWriter._trim     without min
-TestWithJournal   source.journal_writer:JournalWriter._trim     drops _journal.remember
+TestWithJournal   source.journal_writer:JournalWriter._trim     drops journal.remember
 """
 
 

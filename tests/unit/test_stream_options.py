@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 import pytest
 from support.options import problems
@@ -112,7 +113,7 @@ class TestDefaults:
         ({"destination": "/queue/a"}, "destination = '/queue/a' is read as a stream"),
         ({**DECLARED, "destination": "/topic/a"}, "destination = '/topic/a' is read as a stream"),
         (
-            {"destination": f'["{STREAM}", "/amq/queue/b"]', "startingOffsets": '{"a": 1}'},
+            {**DECLARED, "destination": '["/queue/a", "/queue/b"]', "startingOffsets": '{"a": 1}'},
             "no offset for .*b;",
         ),
         ({"startingOffsets": '{"a": 1, "b": 1}'}, "startingOffsets names b, which is not in destination"),
@@ -135,6 +136,10 @@ def test_does_not_go_with_streams(options: dict[str, str], words: str) -> None:
         ({"endingOffsets": '{"a": -2}'}, "endingOffsets must be latest, or offsets by name"),
         ({"endingOffsets": '{"b": 2, "a": 1}'}, "endingOffsets names b"),
         (
+            {"destination": '["/amq/queue/a", "/queue/b"]', "startingOffsets": '{"a": 1}'},
+            "no offset for /queue/b",
+        ),
+        (
             {"subscribeHeaders": '{"x-stream-filter": "red"}', "endingOffsets": "latest"},
             "subscribeHeaders has x-stream-filter",
         ),
@@ -143,6 +148,37 @@ def test_does_not_go_with_streams(options: dict[str, str], words: str) -> None:
 def test_does_not_go_with_a_batch_read(options: dict[str, str], words: str) -> None:
     (problem,) = problems(batch, **options)
     assert words in problem
+
+
+class TestQueuesAndStreams:
+    """The destinations that ``startingOffsets`` does not name are queues."""
+
+    both: ClassVar = {
+        "destination": '["/queue/q", "/amq/queue/a", "/topic/t"]',
+        "startingOffsets": '{"a": 7}',
+    }
+
+    def test_are_told_apart_by_the_names(self) -> None:
+        options = source(**self.both)
+        assert (options.queues, options.streams) == (("/queue/q", "/topic/t"), ("/amq/queue/a",))
+        everywhere = {"destination": '["/amq/queue/a", "/amq/queue/b"]', "startingOffsets": "latest"}
+        assert source(**everywhere).queues == ()
+        assert source().streams == ()
+
+    def test_have_their_options(self) -> None:
+        given = {"journal": "/tmp/j", "ackAfter": "journal", "idHeader": "id", "durableName": "d"}
+        options = source(**self.both, **given, maxMessagesPerTrigger="5")
+        assert (options.connections, options.prefetch) == (2, 10)
+        assert source(**self.both, connections="3").connections == 3
+
+    def test_do_not_drain_together(self) -> None:
+        given = {"drain": "true", "journal": "/tmp/j", "ackAfter": "journal"}
+        (problem,) = problems(source, **self.both, **given)
+        assert problem.startswith("drain does not go with streams")
+
+    def test_are_two_kinds_of_names(self) -> None:
+        (problem,) = problems(source, **{**self.both, "startingOffsets": '{"/queue/q": 7}'})
+        assert problem.startswith("destination = '/queue/q' is read as a stream")
 
 
 def test_acks_and_drains_of_queues_do_not_go_with_streams() -> None:

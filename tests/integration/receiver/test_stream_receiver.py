@@ -38,7 +38,8 @@ class Lone(StreamReceiver):
 
     @property
     def offsets(self) -> list[int]:
-        return [at for part in self.held.log.held(0, self.held.log.end) for at in range(*part)]
+        log = self.held.log
+        return [at for part in log.readable(log.committed, log.end) for at in range(*part)]
 
     def commit(self, offset: int) -> None:
         self.held.log.commit(offset)

@@ -48,11 +48,11 @@ def looks(where: str | Callable[[socket.socket], None], **options: Any) -> Itera
 
     From the broker at this URL, or from one that a test scripts.
     """
-    rows = RowSettings(Projection.of("body"), None, "error", streams=False)
+    rows = RowSettings(Projection.of("body"), None, "error")
     with ExitStack() as stack:
         url = where if isinstance(where, str) else stack.enter_context(stomp_server(where))
         for block, dialect in browse(parsed(url, **options)):
-            rules = rows.rules(dialect, block.receiver)
+            rules = rows.rules(dialect)
             yield decode_frames(block, rows.projection, rules).column("body").to_pylist()
 
 

@@ -14,7 +14,7 @@ from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import MalformedMessageError, OptionError
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.source.journal_backlog import stable_ids
+from spark_stomp.source.journal_log import stable_ids
 from spark_stomp.source.reads import RowSettings
 
 QUEUE = "/queue/a"

@@ -14,7 +14,7 @@ from support.tcp import stomp_server
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.columns import Projection
-from spark_stomp.errors import MalformedMessageError, StreamTruncated, SubscribeTimeout, UnsupportedError
+from spark_stomp.errors import MalformedMessageError, StreamTimeout, StreamTruncated, UnsupportedError
 from spark_stomp.options import SourceOptions, parse_batch_options
 from spark_stomp.source.reads import RowSettings, read_stream, tail_stream
 
@@ -33,7 +33,7 @@ def read(stream: Stream, **options: str) -> list[str]:
     with parsed(stream.broker, **{"startingOffsets": "earliest", **options}) as given:
         settings = RowSettings.of(given, Projection.of("stable_id"))
         for batch, dialect in read_stream(given, NAME):
-            rows = decode_frames(batch, settings.projection, settings.rules(dialect, batch.receiver))
+            rows = decode_frames(batch, settings.projection, settings.rules(dialect, "a"))
             found += rows.column("stable_id").to_pylist()
     return found
 
@@ -89,7 +89,7 @@ def test_of_offsets_that_are_not_there_fails_or_says_so(
 def test_that_does_not_come_to_its_end_is_given_up() -> None:
     stream = Stream(3, 4, 5)
     stream.published = [9]  # and it does not come
-    with pytest.raises(SubscribeTimeout, match=r"maxDrainTime \(0.5s\)"):
+    with pytest.raises(StreamTimeout, match=r"maxDrainTime \(0.5s\)"):
         read(stream, maxDrainTime="500ms")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from support.driven import log_entry
+from support.driven import QueryStatus, log_entry, status_of
 from support.options import source_options
 from support.waiting import PATIENCE, wait_until
 
@@ -25,15 +26,16 @@ from spark_stomp.errors import (
     CheckpointMismatch,
     CheckpointUnreadable,
     ConnectionLost,
+    DrainTimeout,
     RangeUnavailable,
     SubscribeTimeout,
     UnsupportedError,
 )
 from spark_stomp.source import planning, query
-from spark_stomp.source.backlog import MemoryBacklog
+from spark_stomp.source.logs import Logs, Shares
 from spark_stomp.source.offsets import MEMORY, Offset
 from spark_stomp.source.planning import Available, BatchLimits, Decision, Mode, Situation
-from spark_stomp.source.query import QueryStatus
+from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.spark.readers import StompStreamReader
 
 QUEUE = "/queue/a"
@@ -52,7 +54,7 @@ class Spark:
 
     @property
     def status(self) -> QueryStatus:
-        status = self.reader.status()
+        status = status_of(self.reader)
         assert status is not None
         return status
 
@@ -342,18 +344,18 @@ def test_what_is_gone_when_the_end_is_told_is_not_in_it(
     broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch, limit: dict[str, str]
 ) -> None:
     """The connection breaks after the look. No empty batch is told, which would end the run."""
-    tell, told = MemoryBacklog.choose_end, list[Offset | None]()
+    tell, told = Logs.choose_end, list[tuple[Offset, Shares] | None]()
 
-    def break_in_between(backlog: MemoryBacklog, *args: Any) -> Offset | None:
+    def break_in_between(logs: Logs, *args: Any) -> tuple[Offset, Shares] | None:
         if not told:
-            for one in backlog._receivers.values():
+            for one in logs._logs[MEMORY]._receivers.values():  # type: ignore[attr-defined]
                 one.disconnected(redelivers=True)
-        told.append(tell(backlog, *args))
+        told.append(tell(logs, *args))
         if len(told) == 1:
             broker.drop_connections()
         return told[-1]
 
-    monkeypatch.setattr(MemoryBacklog, "choose_end", break_in_between)
+    monkeypatch.setattr(Logs, "choose_end", break_in_between)
     runs.append(run := Spark(broker.url, **limit))
     # As Spark 4.0 and 4.1 ask: the first answer may be the only one, so it waits for messages.
     end = run.reader.latestOffset()
@@ -365,7 +367,7 @@ def test_a_message_that_becomes_durable_between_two_questions_is_seen_by_one_of_
     broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unwritten, situations = [True], []
-    available, decide = MemoryBacklog.available, query.decide
+    available, decide = Logs.available, query.decide
 
     def before_it_is_durable(*args: Any) -> list[Available]:
         found = available(*args)
@@ -376,8 +378,8 @@ def test_a_message_that_becomes_durable_between_two_questions_is_seen_by_one_of_
         situations.append(situation)
         return decide(mode, limits, situation)
 
-    monkeypatch.setattr(MemoryBacklog, "available", before_it_is_durable)
-    monkeypatch.setattr(MemoryBacklog, "has_unwritten", property(lambda _: unwritten[0]))
+    monkeypatch.setattr(Logs, "available", before_it_is_durable)
+    monkeypatch.setattr(ReceiverGroup, "has_unwritten", property(lambda _: unwritten[0]))
     monkeypatch.setattr(query, "decide", watched)
     runs.append(run := Spark(broker.url))
     run.plan()
@@ -419,6 +421,18 @@ def test_a_tasks_copy_holds_no_secret_and_opens_nothing(broker: DevBroker) -> No
 
 
 @pytest.mark.rule("7.1")
+def test_a_broker_that_does_not_answer_until_the_end_of_a_drain_is_an_error(runs: list[Spark]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"stomp://127.0.0.1:{silent.getsockname()[1]}"
+        runs.append(run := Spark(url, maxDrainTime="500ms", idleTimeout="100ms"))
+        run.reader._mode = Mode.DRAIN
+        with pytest.raises(
+            SubscribeTimeout, match="not every destination was subscribed within maxDrainTime"
+        ):
+            run.plan()
+
+
+@pytest.mark.rule("7.1")
 def test_a_broker_that_stays_away_until_the_end_of_a_drain_is_an_error(
     broker: DevBroker, runs: list[Spark]
 ) -> None:
@@ -426,5 +440,5 @@ def test_a_broker_that_stays_away_until_the_end_of_a_drain_is_an_error(
     run.reader._mode = Mode.DRAIN
     end = run.plan()
     broker.stop()
-    with pytest.raises(SubscribeTimeout, match="maxDrainTime"):
+    with pytest.raises(DrainTimeout, match="maxDrainTime"):
         run.plan(end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -13,7 +14,9 @@ from support.tcp import stomp_server
 from support.waiting import wait_until
 
 from spark_stomp.columns import Projection
-from spark_stomp.errors import StreamTruncated
+from spark_stomp.errors import StreamTimeout, StreamTruncated
+from spark_stomp.options import SourceOptions
+from spark_stomp.source import receivers
 from spark_stomp.spark.readers import StompStreamReader
 
 NAME = "/amq/queue/a"
@@ -71,6 +74,49 @@ def test_a_planned_batch_comes_again_and_the_others_after_it(begin: Start) -> No
     assert read(second, two, three) == [*range(14, 20)]
     second.commit(three)
     assert second.latestOffset(three, None) == three
+
+
+@pytest.mark.rule("R.2")
+def test_a_planned_batch_that_does_not_come_again_is_an_error(begin: Start, stream: Stream) -> None:
+    first = begin(minMessagesPerTrigger=7)
+    start = first.initialOffset()
+    end = next_end(first, start)
+    first.stop()
+    # The stream ends where it did, but sends less.
+    stream.offsets, stream.published = [*range(3)], [20]
+    with pytest.raises(StreamTimeout, match="was not received again within maxDrainTime"):
+        begin("latest", maxDrainTime="500ms").partitions(start, end)
+
+
+@pytest.mark.rule("R.5")
+def test_where_streams_end_is_asked_once_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue beside them has no end."""
+    asked = list[list[str]]()
+    other = "/amq/queue/b"
+
+    def find_ends(_: SourceOptions, streams: list[str]) -> dict[str, int]:
+        asked.append(streams)
+        return {NAME: 10 * len(asked)}
+
+    monkeypatch.setattr(receivers, "find_ends", find_ends)
+    starting = json.dumps({NAME: -2, other: -2})
+    names = json.dumps(["/queue/q", NAME, other])
+    group = receivers.ReceiverGroup(source_options("stomp://b", names, startingOffsets=starting))
+
+    def bound(until_now: bool) -> list[int | None]:
+        group.bound(until_now=until_now)
+        return [one._until for one in group._streams]
+
+    try:
+        assert [bound(True), bound(True), bound(False), bound(True)] == [
+            [10, 0],
+            [10, 0],
+            [None] * 2,
+            [20, 0],
+        ]
+        assert asked == [[NAME, other]] * 2
+    finally:
+        group.stop(0.0)
 
 
 @pytest.mark.rule("R.4")

@@ -33,10 +33,10 @@ def rows(
 ) -> tuple[list[Row], Mapping[Oddity, int]]:
     odd: Counter[Oddity] = Counter()
     projection = Projection.of(*COLUMNS, body_as_string=text)
-    settings = RowSettings(projection, None, "column" if text else "error", streams=False, decodes_amqp=amqp)
+    settings = RowSettings(projection, None, "column" if text else "error", decodes_amqp=amqp)
     ends = [sum(map(len, frames[: count + 1])) for count in range(len(frames))]
     batch = FrameBatch(b"".join(frames), ends, 0, 0, "1.2", broker)
-    found = decode_frames(batch, projection, settings.rules(dialect_named(broker), "r#0"), odd)
+    found = decode_frames(batch, projection, settings.rules(dialect_named(broker)), odd)
     found.validate(full=True)
     return found.to_pylist(), odd
 

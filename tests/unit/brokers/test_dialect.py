@@ -14,7 +14,7 @@ from spark_stomp.brokers import Dialect, dialect_for, dialect_named
 from spark_stomp.columns import Projection
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.source.journal_backlog import stable_ids
+from spark_stomp.source.journal_log import stable_ids
 from spark_stomp.source.reads import RowSettings
 
 
@@ -117,8 +117,8 @@ def test_an_id_of_artemis_has_the_time_of_its_own_frame(
     ends = [len(other), len(other + frame), len(other + frame + other)]
     batch = FrameBatch(other + frame + other, ends, 0, 0, "1.2", "artemis")
     assert stable_ids(batch, None) == [b"11@1", stable, b"11@1"]
-    settings = RowSettings(Projection.of("stable_id"), None, "error", streams=False)
-    rows = decode_frames(batch, settings.projection, settings.rules(dialect_named("artemis"), "/queue/a#0"))
+    settings = RowSettings(Projection.of("stable_id"), None, "error")
+    rows = decode_frames(batch, settings.projection, settings.rules(dialect_named("artemis")))
     assert rows.column("stable_id")[1].as_py() == (None if stable is None else stable.decode())
 
 

@@ -83,7 +83,7 @@ class TestLog:
         for low in range(len(FRAMES) + 1):
             for high in range(low, len(FRAMES) + 1):
                 assert content(log.batches(low, high)) == FRAMES[low:high]
-                assert log.held(low, high) == ([(low, high)] if low < high else [])
+                assert log.readable(low, high) == ([(low, high)] if low < high else [])
 
     @pytest.mark.rule("2.1")
     def test_a_number_is_given_once(self, log: Log) -> None:
@@ -155,4 +155,4 @@ def test_receipts_of_one_receiver_do_not_hold_up_another() -> None:
         quick.sent(f"r{number}", 0.0)
         quick.confirm(f"r{number}")
         assert (quick.inbox.memory_bytes, len(quick.inbox.numbered), index.held) == (0, 0, 1)
-    assert log.held(0, log.end) == [(0, 1)]
+    assert log.first_held == 0

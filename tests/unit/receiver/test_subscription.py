@@ -17,6 +17,28 @@ def settings(*destinations: str, **options: object) -> list[ReceiverSettings]:
     return ReceiverSettings.of(source_options("stomp://b", json.dumps(destinations), **options))
 
 
+def test_each_stream_has_a_receiver_of_its_own_and_no_option_of_queues() -> None:
+    options = {"journal": "/j", "ackAfter": "journal", "idHeader": "id", "maxBufferedBytes": "400"}
+    both = settings(
+        "/queue/a", "/amq/queue/b", "/queue/c", **options, startingOffsets='{"b": 1}', connections=3
+    )
+    assert [(one.name, one.of_stream) for one in both] == [
+        ("/queue/a#0", False),
+        ("/queue/c#1", False),
+        ("/queue/a#2", False),
+        ("/amq/queue/b#3", True),
+    ]
+    assert {one.max_buffered_bytes for one in both} == {100}
+    of_queue, of_stream = both[0].options, both[3].options
+    assert (of_queue.journal, of_queue.id_header, of_queue.destinations) == (
+        "/j",
+        "id",
+        ("/queue/a", "/queue/c"),
+    )
+    assert (of_stream.journal, of_stream.destinations) == (None, ("/amq/queue/b",))
+    assert both[0].receivers_of("/queue/a") == 2
+
+
 @pytest.mark.parametrize(
     ("connections", "destinations", "shares"),
     [

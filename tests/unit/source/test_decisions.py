@@ -82,6 +82,23 @@ class TestAKnownEnd:
         assert self.decided(mode, False, new=1) is Decision.WAIT
         assert self.decided(mode, False, new=1, full=True) is Decision.CUT
 
+    def beside_a_queue(self, mode: Mode, complete: bool, *, queue: float, stream: float) -> Decision:
+        """Nothing is new. ``queue`` and ``stream``: seconds since something came of each."""
+        now = STATUS.last_active
+        active = [
+            replace(STATUS, name=name, last_active=now - at) for name, at in (("q", queue), ("s", stream))
+        ]
+        available = [replace(seen(0), name="q"), replace(seen(0, complete=complete), name="s")]
+        situation = replace(Case().situation(), statuses=active, available=available)
+        return decide(mode, BatchLimits(), situation)
+
+    @pytest.mark.rule("5.5")
+    @pytest.mark.parametrize("mode", [Mode.ONCE, Mode.DRAIN])
+    def test_of_a_stream_and_the_silence_of_a_queue_end_the_run(self, mode: Mode) -> None:
+        assert self.beside_a_queue(mode, True, queue=2.1, stream=0.0) is Decision.NOTHING_NEW
+        assert self.beside_a_queue(mode, True, queue=1.9, stream=60.0) is Decision.WAIT
+        assert self.beside_a_queue(mode, False, queue=60.0, stream=60.0) is Decision.WAIT
+
     def test_only_silence_ends_the_wait_of_a_batch_that_may_be_the_only_one(self) -> None:
         situation = Case(new=1, pending=60.0, silence=1.9).situation()
         incomplete = [replace(situation.available[0], complete=False)]

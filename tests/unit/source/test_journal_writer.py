@@ -17,9 +17,8 @@ from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal import Journal
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
-from spark_stomp.source.journal_backlog import JournalBacklog, recover, stable_ids
+from spark_stomp.source.journal_log import JournalLog, recover, stable_ids
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.offsets import INITIAL, JOURNAL, STREAM, LogEnd, Offset
 
 
 class Query:
@@ -170,13 +169,13 @@ def test_what_the_receivers_do_not_know_to_be_durable_is_not_offered(
     query = make()
     query.write(0)
     query.deliver(1)
-    backlog = JournalBacklog(query.journal, query.writer, {"r": query.receiver}, tolerant=False)
+    log = JournalLog(query.writer, (), tolerant=False)
     append, offered = query.journal.append, []
 
     def overtaken(runs: list[FrameBatch]) -> list[int]:
         positions = append(runs)
         assert query.journal.end == 2
-        (available,) = backlog.available(INITIAL, [])
+        (available,) = log.available(0, {})
         offered.append((available.low, available.high))
         query.writer.commit(available.high)
         return positions
@@ -187,17 +186,6 @@ def test_what_the_receivers_do_not_know_to_be_durable_is_not_offered(
     assert query.acks() == [b"h0"]
     query.writer.commit(2)
     assert query.acks() == [b"h1"]
-
-
-@pytest.mark.rule("R.4")
-def test_a_stream_that_the_checkpoint_knows_stays_known(make: Make) -> None:
-    query = make()
-    backlog = JournalBacklog(query.journal, query.writer, {"r": query.receiver}, tolerant=False)
-    start = Offset({f"{STREAM}a": LogEnd("e", 5)})
-    query.write(0)
-    end = backlog.choose_end(start, lambda: {JOURNAL: 1})
-    assert end is not None
-    assert dict(end) == {**start.ends, JOURNAL: LogEnd(query.journal.id, 1)}
 
 
 def test_of_two_commits_the_newer_counts(make: Make) -> None:

@@ -11,7 +11,7 @@ from support.golden import GOLDEN
 from spark_stomp.errors import OffsetError
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, Log
-from spark_stomp.source.backlog import MemoryBacklog
+from spark_stomp.source.logs import Logs, MemoryLog
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan
 
 OFFSET = Offset({MEMORY: LogEnd("aa", 7)})
@@ -126,15 +126,15 @@ class TestWhatIsCarried:
     def end(self) -> Callable[[Offset], Offset]:
         """The end of a batch of one message of a run without a journal."""
         held = Deliveries(1 << 20, Log(DedupIndex(), "new"), "r")
-        backlog = MemoryBacklog({"r": held}, tolerant=True)
+        logs = Logs([MemoryLog(held.log, {"r": held})], held.lock, tolerant=True)
         held.connected(keyed=False)
 
         def of(start: Offset) -> Offset:
             block = MessageBlock(b"MESSAGE\n\n\0", [10], [b"h"], [])
             held.receive(block, received_at=0, version="1.2", dialect="generic")
-            end = backlog.choose_end(start, lambda: {"r": 1})
-            assert end is not None
-            return through_json(end)[0]
+            chosen = logs.choose_end(start, lambda: {"r": 1})
+            assert chosen is not None
+            return through_json(chosen[0])[0]
 
         return of
 

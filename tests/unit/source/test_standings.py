@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
-from support.options import sink_options
+from support.options import source_options
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
@@ -51,7 +52,8 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def standings(*receivers: ReceiverStatus, **options: str) -> Standings:
-    return Standings(sink_options("stomp://b:61613", **options).connection, lambda: receivers)
+    read = [*dict.fromkeys(name for one in receivers for name in one.destinations)]
+    return Standings(source_options("stomp://b:61613", json.dumps(read), **options), lambda: receivers)
 
 
 def test_each_queue_is_asked_for_once(broker: Broker) -> None:
@@ -62,6 +64,13 @@ def test_each_queue_is_asked_for_once(broker: Broker) -> None:
         "/queue/a": (FIGURES, 2),
         "/queue/b": (FIGURES, 1),
     }
+
+
+def test_streams_are_not_asked_for(broker: Broker) -> None:
+    """All that a stream keeps counts as ready."""
+    asking = standings(receiver("/queue/a", "/amq/queue/s"), startingOffsets='{"s": -2}')
+    asking.ask()
+    assert broker.asked == ["/queue/a"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The backlog in memory: what Spark is told gets numbers, and keeps them."""
+"""The log in memory: what Spark is told gets numbers, and keeps them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
-from spark_stomp.source.backlog import MemoryBacklog
+from spark_stomp.source.logs import Logs, MemoryLog
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan
 from spark_stomp.source.planning import Available, BatchLimits, rotated, shares_of
 
@@ -25,14 +25,14 @@ def frame(name: str) -> bytes:
 
 @dataclass
 class Query:
-    """Receivers with these names, and what Spark asks of their backlog."""
+    """Receivers with these names, and what Spark asks of their log."""
 
     names: str = "ab"
     log: Log = field(default_factory=lambda: Log(DedupIndex()))
 
     def __post_init__(self) -> None:
         self.receivers = {name: Deliveries(1 << 20, self.log, name) for name in self.names}
-        self.backlog = MemoryBacklog(self.receivers, tolerant=False)
+        self.logs = Logs([MemoryLog(self.log, self.receivers)], self.log.index.lock, tolerant=False)
         for one in self.receivers.values():
             one.connected(keyed=False)
 
@@ -54,7 +54,7 @@ class Query:
             )
             for one in self.receivers.values()
         ]
-        return self.backlog.available(start, statuses)
+        return self.logs.available(start, statuses)
 
     def tell(
         self, start: Offset, limits: BatchLimits, between: Callable[[], None] = lambda: None, turn: int = 0
@@ -62,7 +62,8 @@ class Query:
         """As a query does; ``between`` happens after the look and before the end is told."""
         available = rotated(self.available(start), turn)
         between()
-        return self.backlog.choose_end(start, lambda: shares_of(available, limits))
+        chosen = self.logs.choose_end(start, lambda: shares_of(available, limits))
+        return None if chosen is None else chosen[0]
 
     def told(self, start: Offset, turn: int = 0, **limits: int) -> Offset:
         end = self.tell(start, BatchLimits(**limits), turn=turn)
@@ -70,9 +71,8 @@ class Query:
         return end
 
     def batches(self, start: Offset, end: Offset) -> list[FrameBatch]:
-        parts = [part for whole in plan(start, end) for part in self.backlog.readable(whole)]
-        tickets = [RangeTicket(one.id, one.low, one.high) for one in parts]
-        return [batch for ticket in tickets for batch in self.backlog.read(ticket)]
+        tickets = [one for whole in plan(start, end) for one in self.logs.tickets(whole)]
+        return [batch for ticket in tickets for batch in self.logs.read(ticket)]
 
     def read(self, start: Offset, end: Offset) -> list[str]:
         return bodies(self.batches(start, end))
@@ -133,7 +133,7 @@ def test_what_broke_between_look_and_tell_is_looked_at_again(query: Query, limit
     """Nothing gets a number, and no empty batch is told: that would end a run of Once."""
     query.receive("a", "1", "2")
     assert query.tell(INITIAL, limits, lambda: query.reconnect("a")) is None
-    assert (query.log.end, query.backlog.received()) == (0, INITIAL)
+    assert (query.log.end, query.logs.received()) == (0, INITIAL)
     query.receive("a", "1 again")
     assert query.read(INITIAL, query.told(INITIAL)) == ["1 again"]
 
@@ -208,14 +208,14 @@ def test_the_messages_of_a_receiver_follow_one_another_in_a_batch() -> None:
 
 def test_what_was_received_counts_what_nobody_was_told(query: Query) -> None:
     """The query's progress shows how far it is behind."""
-    assert query.backlog.received() == INITIAL
+    assert query.logs.received() == INITIAL
     query.receive("a", "1", "2")
     query.receive("b", "3")
-    assert query.backlog.received() == query.at(3)
+    assert query.logs.received() == query.at(3)
     query.told(INITIAL, max_messages=2)
-    assert query.backlog.received() == query.at(3)
+    assert query.logs.received() == query.at(3)
     query.reconnect("a")
-    assert query.backlog.received() == query.at(2)
+    assert query.logs.received() == query.at(2)
 
 
 class TestCommits:
@@ -223,36 +223,36 @@ class TestCommits:
         query.receive("a", "1")
         query.told(INITIAL)
         other = Offset({MEMORY: LogEnd("other", 1), JOURNAL: LogEnd(query.log.id, 1)})
-        assert not query.backlog.commit(other)
+        assert not query.logs.commit(other)
         assert query.log.committed == 0
 
     def test_rows_that_wait_are_counted(self, query: Query) -> None:
         query.receive("a", "1", "2")
         query.receive("b", "3")
-        query.backlog.commit(query.told(INITIAL, max_messages=1))
-        assert (query.backlog.rows.committed, query.backlog.rows.waiting) == (1, 2)
+        query.logs.commit(query.told(INITIAL, max_messages=1))
+        assert (query.logs.rows.committed, query.logs.rows.waiting) == (1, 2)
 
 
 def test_a_log_that_is_not_here_is_not_read(query: Query) -> None:
     with pytest.raises(RangeUnavailable, match="no log here has the id other"):
-        query.backlog.read(RangeTicket("other", 0, 1))
+        query.logs.read(RangeTicket("other", 0, 1))
 
 
 class TestWhatIsMissing:
     """Of what a run without journal and streams cannot read, only the log in memory is lost silently."""
 
     def test_of_a_log_in_memory(self, query: Query) -> None:
-        query.backlog.missing(Range(MEMORY, "of an earlier run", 0, 9))
+        query.logs.missing(Range(MEMORY, "of an earlier run", 0, 9))
 
     @pytest.mark.rule("J.13")
     def test_of_a_journal(self, query: Query) -> None:
         with pytest.raises(JournalMissing, match="names the journal j, but the option journal is not set"):
-            query.backlog.missing(Range(JOURNAL, "j", 0, 9))
+            query.logs.missing(Range(JOURNAL, "j", 0, 9))
         for start, planned in ((JOURNAL, MEMORY), (MEMORY, JOURNAL)):
             with pytest.raises(JournalMissing):
-                query.backlog.begin(Offset({start: LogEnd("j", 9)}), Offset({planned: LogEnd("j", 9)}))
+                query.logs.begin(Offset({start: LogEnd("j", 9)}), Offset({planned: LogEnd("j", 9)}))
 
     @pytest.mark.rule("R.6")
     def test_of_a_stream(self, query: Query) -> None:
         with pytest.raises(StreamTruncated, match="offsets 5 to 8 of the stream c"):
-            query.backlog.missing(Range(f"{STREAM}c", "e", 5, 9))
+            query.logs.missing(Range(f"{STREAM}c", "e", 5, 9))

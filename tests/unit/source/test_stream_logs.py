@@ -1,9 +1,9 @@
-"""The backlog of streams: the numbers of messages are the broker's offsets."""
+"""The logs of streams: the numbers of messages are the broker's offsets."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import threading
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,13 +13,11 @@ import pytest
 from support.options import source_options
 
 from spark_stomp.errors import LoginRefused, RangeUnavailable, StreamTruncated
-from spark_stomp.frameserver import RangeTicket
-from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus, StreamDeliveries
-from spark_stomp.source import backlog
-from spark_stomp.source.backlog import Backlog, MemoryBacklog, StreamBacklog
-from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan, split
+from spark_stomp.receiver import ReceiverSettings, ReceiverStatus, StreamDeliveries
+from spark_stomp.source import logs
+from spark_stomp.source.logs import Logs, StreamLog, find_ends
+from spark_stomp.source.offsets import INITIAL, STREAM, LogEnd, Offset, Range, split
 from spark_stomp.source.planning import Available, BatchLimits, shares_of
 
 A, B = "/amq/queue/a", "/amq/queue/b"
@@ -37,9 +35,10 @@ def at(**offsets: tuple[str, int] | tuple[str, int, int]) -> Offset:
 
 @dataclass
 class Run:
-    """A run of a query: what Spark asks of its backlog, and what its receivers take."""
+    """A run of a query: what Spark asks of its logs, and what its receivers take."""
 
-    backlog: StreamBacklog
+    logs: Logs
+    streams: list[StreamLog]
     a: StreamDeliveries
     b: StreamDeliveries
 
@@ -49,6 +48,10 @@ class Run:
                 offset, MessageBlock(frame(offset), [SIZE], [], []), received_at=0, version="1.2", dialect="r"
             )
 
+    def stop_at(self, end: int | None) -> None:
+        for one in self.streams:
+            one.stop_at(end)
+
     @property
     def statuses(self) -> list[ReceiverStatus]:
         boxes = (self.a.inbox, self.b.inbox)
@@ -57,44 +60,36 @@ class Run:
         ]
 
     def available(self, start: Offset) -> tuple[Available, Available]:
-        a, b = self.backlog.available(start, self.statuses)
+        a, b = self.logs.available(start, self.statuses)
         return a, b
 
     def end(self, start: Offset, **limits: Any) -> Offset:
-        end = self.backlog.choose_end(start, lambda: shares_of(self.available(start), BatchLimits(**limits)))
-        assert end is not None
-        return end
+        chosen = self.logs.choose_end(start, lambda: shares_of(self.available(start), BatchLimits(**limits)))
+        return self.logs.offset(start, {}) if chosen is None else chosen[0]
 
     def read(self, start: Offset, end: Offset, about: int = 1 << 20) -> list[list[int]]:
         """The offsets of the messages of each task of a batch."""
         tasks = []
-        whole = [(one, self.backlog.sizes(one.name)) for one in plan(start, end)]
-        for task in split(whole, about):
-            ranges = [found for one in task for found in self.backlog.readable(one)]
-            tickets = [RangeTicket(one.id, one.low, one.high) for one in ranges]
-            batches = [batch for ticket in tickets for batch in self.backlog.read(ticket)]
+        for task in split(self.logs.ranges(start, end)[0], about):
+            tickets = [found for one in task for found in self.logs.tickets(one)]
+            batches = [batch for ticket in tickets for batch in self.logs.read(ticket)]
             texts = b"".join(bytes(batch.data) for batch in batches).split(b"\0")[:-1]
             tasks.append([int(text.split()[1]) for text in texts])
         return [task for task in tasks if task]
 
 
-def stream_backlog(
-    streams: str, starting: str, **options: str
-) -> tuple[StreamBacklog, list[StreamDeliveries]]:
-    """The backlog of streams whose names are the letters of ``streams``, and what was received of each."""
-    held = {f"/amq/queue/{name}": StreamDeliveries(1 << 20, f"{name}#0") for name in streams}
-    chosen = source_options("stomp://b", json.dumps([*held]), startingOffsets=starting, **options)
-    return StreamBacklog(chosen, held), [*held.values()]
-
-
 def run(
     starting: str = "earliest", start: Offset = INITIAL, planned: Offset = INITIAL, **options: str
 ) -> Run:
-    backlog, (a, b) = stream_backlog("ab", starting, **options)
-    backlog.begin(start, planned)
-    for one in (a, b):
+    """A run that reads the streams ``a`` and ``b``."""
+    chosen = source_options("stomp://b", json.dumps([A, B]), startingOffsets=starting, **options)
+    held = [StreamDeliveries(1 << 20, f"{one}#0") for one in (A, B)]
+    streams = [*map(StreamLog, ReceiverSettings.of(chosen), held)]
+    logs = Logs(streams, threading.RLock(), tolerant=not chosen.fail_on_data_loss)
+    logs.begin(start, planned)
+    for one in held:
         one.connected(keyed=False)
-    return Run(backlog, a, b)
+    return Run(logs, streams, *held)
 
 
 class TestWhereARunBegins:
@@ -115,69 +110,6 @@ class TestWhereARunBegins:
     def test_of_a_stream_that_began_anew_with_it(self) -> None:
         one = run("earliest", at(a=("old", 50)), at(a=("new", 60, 2)))
         assert (one.a.begin, one.a.log.id) == (2, "new")
-
-
-# What earlier runs of a query read. Nothing of the stream b has come since a run began at its end.
-KNOWN = Offset(
-    {
-        MEMORY: LogEnd("m", 7),
-        JOURNAL: LogEnd("j", 7),
-        **at(a=("e", 5), b=("f", 9, 9)).ends,
-    }
-)
-
-
-def end_of_next_run(streams: str, start: Offset, planned: Offset) -> Offset:
-    """The end of the first new batch of a run that names ``streams``, or if there are none a queue."""
-    queue = Deliveries(1 << 20, Log(DedupIndex()), "q")
-    backlog: Backlog = MemoryBacklog({"q": queue}, tolerant=True)
-    held: list[Deliveries] = [queue]
-    if streams:
-        backlog, held = stream_backlog(streams, "latest", failOnDataLoss="false")
-    backlog.begin(start, planned)
-    for one in held:
-        one.connected(keyed=False)
-        block = MessageBlock(frame(0), [SIZE], [], [])
-        if isinstance(one, StreamDeliveries):
-            begin = one.begin if isinstance(one.begin, int) else 70
-            one.receive_from(begin, block, received_at=0, version="1.2", dialect="r")
-        else:
-            one.receive(block, received_at=0, version="1.2", dialect="generic")
-    statuses = [
-        ReceiverStatus(one.inbox.name, True, one.inbox.pending, 1, 0, 0, 0.0, False, None) for one in held
-    ]
-    end = backlog.choose_end(start, lambda: shares_of(backlog.available(start, statuses), BatchLimits()))
-    assert end is not None and end != start
-    return end
-
-
-@pytest.mark.rule("R.4")
-class TestWhatARunDoesNotName:
-    """A log that the checkpoint knows stays known, so a later run that names it goes on there."""
-
-    @pytest.mark.parametrize("planned", [INITIAL, at(a=("e", 6), b=("f", 12)), at(c=("g", 30, 20))])
-    @pytest.mark.parametrize("streams", ["a", "b", "c", "ab", "bc", "abc", ""])
-    def test_is_as_it_was_after_its_batches(self, streams: str, planned: Offset) -> None:
-        start = Offset({**KNOWN.ends, **planned.ends})
-        end = end_of_next_run(streams, start, planned)
-        read = {f"{STREAM}{name}" for name in streams} or {MEMORY}
-        assert {name: place for name, place in end if name not in read} == {
-            name: place for name, place in start if name not in read
-        }
-        assert all(end.get(name) != start.get(name) for name in read)
-
-    @pytest.mark.parametrize("starting", ["latest", "earliest"])
-    @pytest.mark.parametrize("between", [["a"], ["b"], ["c"], [""], ["a", "", "c"]])
-    def test_is_read_on_by_a_run_that_names_it_again(self, between: list[str], starting: str) -> None:
-        end = KNOWN
-        for streams in between:
-            end = end_of_next_run(streams, end, INITIAL)
-        one = run(starting, end, failOnDataLoss="false")
-        left = [end.get(f"{STREAM}{name}") for name in "ab"]
-        assert [(held.log.id, held.begin) for held in (one.a, one.b)] == [
-            (place.id, place.next) for place in left if place is not None
-        ]
-        assert [place.id for place in left if place is not None] == ["e", "f"]
 
 
 @pytest.mark.rule("R.1")
@@ -209,14 +141,14 @@ class TestBatches:
         assert one.available(at(a=("e", 10)))[0].new == 0
         one.receive(one.a, 90, 91)
         first = one.available(at(a=("e", 10)))[0]
-        assert (first.name, first.low, first.high) == (f"{STREAM}a", 90, 92)
+        assert (first.name, first.low, first.high) == (f"{A}#0", 90, 92)
         assert one.end(at(a=("e", 10))) == at(a=("e", 92))
 
     @pytest.mark.parametrize(("max_bytes", "count"), [(1, 1), (SIZE, 1), (2 * SIZE, 2), (36, 3), (99, 4)])
     def test_have_as_many_bytes_as_they_may(self, max_bytes: int, count: int) -> None:
         one = run()
         one.receive(one.a, 5, 6, 20, 21)
-        assert one.backlog.sizes(f"{STREAM}a").bytes_between(0, 21) == 3 * SIZE
+        assert one.a.log.bytes_between(0, 21) == 3 * SIZE
         end = one.end(INITIAL, max_bytes=max_bytes)
         assert one.read(INITIAL, end) == [[5, 6, 20, 21][:count]]
 
@@ -227,10 +159,10 @@ class TestAPlannedBatch:
         start, end = at(a=("e", 5)), at(a=("e", 8))
         one = run(start=start, planned=end)
         for offset in (5, 6, 7):
-            assert not one.backlog.holds(end)
+            assert not one.logs.are_here(end)
             one.receive(one.a, offset)
         one.receive(one.a, 8, 9)
-        assert one.backlog.holds(end) and not one.a.awaits_planned
+        assert one.logs.are_here(end) and not one.a.awaits_planned
         assert one.read(start, end) == [[5, 6, 7]]
 
     @pytest.mark.rule("R.7")
@@ -242,8 +174,8 @@ class TestAPlannedBatch:
 
     def test_that_is_not_of_a_stream_here_is_not_awaited(self) -> None:
         one = run()
-        assert one.backlog.holds(at(a=("other", 8)))
-        assert one.backlog.holds(Offset({f"{STREAM}c": LogEnd("e", 8)}))
+        assert one.logs.are_here(at(a=("other", 8)))
+        assert one.logs.are_here(Offset({f"{STREAM}c": LogEnd("e", 8)}))
 
     @pytest.mark.rule("R.6")
     @pytest.mark.parametrize("tolerant", [False, True])
@@ -252,7 +184,7 @@ class TestAPlannedBatch:
         lost = Range(f"{STREAM}c", "e", 5, 9)
         error = pytest.raises(StreamTruncated, match="offsets 5 to 8 of the stream c")
         with nullcontext() if tolerant else error:
-            one.backlog.missing(lost)
+            one.logs.missing(lost)
         assert ("offsets 5 to 8" in caplog.text) == tolerant
 
 
@@ -261,25 +193,25 @@ class TestCommits:
         one = run()
         one.receive(one.a, 5, 6, 20)
         name = one.a.log.id
-        assert one.backlog.commit(at(a=(name, 7)))
+        assert one.logs.commit(at(a=(name, 7)))
         assert one.a.log.committed == 7
-        assert not one.backlog.commit(at(a=(name, 7)))
-        with pytest.raises(RangeUnavailable, match="asks again for messages from 6 of stream:a, but those b"):
-            one.backlog.readable(Range(f"{STREAM}a", name, 6, 21))
+        assert not one.logs.commit(at(a=(name, 7)))
+        with pytest.raises(RangeUnavailable, match="asks again for messages from 6 on, but those below 7"):
+            one.logs.tickets(Range(f"{STREAM}a", name, 6, 21))
         assert one.a.due(1_000) is None
         assert one.a.inbox.memory_bytes == SIZE
 
     def test_of_another_log_or_stream_free_nothing(self) -> None:
         one = run()
         one.receive(one.a, 5)
-        assert not one.backlog.commit(Offset({**at(a=("e", 6)).ends, f"{STREAM}c": LogEnd("e", 6)}))
+        assert not one.logs.commit(Offset({**at(a=("e", 6)).ends, f"{STREAM}c": LogEnd("e", 6)}))
         assert one.a.log.committed == 5
 
     def test_what_was_received(self) -> None:
         one = run("latest")
-        assert one.backlog.received() == INITIAL
+        assert one.logs.received() == INITIAL
         one.receive(one.a, 5)
-        assert one.backlog.received() == at(a=(one.a.log.id, 6))
+        assert one.logs.received() == at(a=(one.a.log.id, 6))
 
 
 @pytest.mark.rule("R.4")
@@ -289,9 +221,9 @@ class TestLatest:
         assert one.end(INITIAL) == INITIAL
         one.a.locate(40)  # as the receiver does when it knows it
         pinned = at(a=(one.a.log.id, 40, 40))
-        assert one.backlog.with_bases(INITIAL) == one.end(INITIAL) == pinned
+        assert one.logs.offset(INITIAL, {}) == one.end(INITIAL) == pinned
         assert one.read(INITIAL, pinned) == []
-        assert one.backlog.with_bases(pinned) is pinned
+        assert one.logs.offset(pinned, {}) == pinned
         again = run("latest", pinned)
         assert (again.a.begin, again.a.log.id, again.b.begin) == (40, one.a.log.id, "latest")
 
@@ -306,31 +238,20 @@ class TestLatest:
     def test_only_for_latest(self, starting: str) -> None:
         one = run(starting)
         one.a.locate(3)
-        assert one.backlog.with_bases(INITIAL) is INITIAL
+        assert one.logs.offset(INITIAL, {}) == INITIAL
 
 
 @pytest.mark.rule("R.5")
 class TestTheEndOfARun:
-    ends = 10
-
-    @pytest.fixture(autouse=True)
-    def broker(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def stream_ends(options: SourceOptions, destinations: Sequence[str]) -> dict[str, int]:
-            self.ends += 1
-            return dict.fromkeys(destinations, self.ends - 1)
-
-        monkeypatch.setattr(backlog, "stream_ends", stream_ends)
-
     def complete(self, one: Run, start: Offset = INITIAL) -> list[bool | None]:
         return [found.complete for found in one.available(start)]
 
     def test_is_that_of_the_streams_when_it_began(self) -> None:
         one = run()
         one.receive(one.a, 7, 8)
-        one.backlog.bound(until_now=True)
+        one.stop_at(10)
         assert self.complete(one) == [False, False]
         one.receive(one.a, 9, 10, 11)
-        one.backlog.bound(until_now=True)
         first = one.available(INITIAL)[0]
         assert (first.low, first.high) == (7, 10)
         end = one.end(INITIAL)
@@ -341,15 +262,14 @@ class TestTheEndOfARun:
     def test_is_not_known_of_a_query_that_goes_on(self) -> None:
         one = run()
         one.receive(one.a, 5, 11)
-        one.backlog.bound(until_now=True)
-        one.backlog.bound(until_now=False)
+        one.stop_at(10)
+        one.stop_at(None)
         assert self.complete(one) == [None, None]
         assert one.available(INITIAL)[0].high == 12
 
     def test_an_empty_stream_is_complete(self) -> None:
-        self.ends = 0
         one = run()
-        one.backlog.bound(until_now=True)
+        one.stop_at(0)
         assert self.complete(one) == [True, True]
 
     @pytest.mark.parametrize(
@@ -366,7 +286,7 @@ class TestTheEndOfARun:
     ) -> None:
         """It may be complete once its end is known."""
         one = run(starting, start)
-        one.backlog.bound(until_now=True)
+        one.stop_at(10)
         assert self.complete(one, start) == [False, False]
         assert one.available(start)[0].new == 0
         one.a.end_is_known = True
@@ -380,8 +300,8 @@ def test_a_stream_that_was_declared_anew_has_another_log() -> None:
     start, planned = at(a=("e", 50)), at(a=("e", 60))
     one = run(start=start, planned=planned)
     one.a.begin_at("first")  # as the receiver does then
-    assert one.backlog.holds(planned) and not one.a.awaits_planned
-    assert "e" not in one.backlog.ids
+    assert one.logs.are_here(planned) and not one.a.awaits_planned
+    assert "e" not in one.logs.ids
     one.receive(one.a, 0, 1)
     assert one.end(start) == at(a=(one.a.log.id, 2))
     assert one.read(start, one.end(start)) == [[0, 1]]
@@ -393,7 +313,7 @@ def test_a_login_that_is_refused_when_a_run_asks_for_the_ends_is_said_at_once(
     def refused(*_: object) -> dict[str, int]:
         raise LoginRefused("b:1 refused CONNECT: no")
 
-    monkeypatch.setattr(backlog, "stream_ends", refused)
+    monkeypatch.setattr(logs, "stream_ends", refused)
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it is tried again"))
     with pytest.raises(LoginRefused):
-        StreamBacklog(source_options("stomp://b", A, startingOffsets="earliest"), {}).bound(until_now=True)
+        find_ends(source_options("stomp://b", A, startingOffsets="earliest"), [A])

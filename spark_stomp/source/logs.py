@@ -1,0 +1,450 @@
+"""The logs of a query, by the names that offsets give them: what can be planned of them, read and committed.
+
+Each kind of log is a class that has all of :class:`SourceLog`: the messages of queues are in memory
+(:class:`MemoryLog`), or in a journal (:class:`~spark_stomp.source.journal_log.JournalLog`); a stream of
+RabbitMQ is a log of its own (:class:`StreamLog`). A query may read queues and streams. :class:`Logs` does the
+arithmetic of offsets for all kinds.
+
+The log in memory ends with its run, the others do not. The numbers of a stream are the broker's offsets. So a
+batch of it that an earlier run has planned can be read again: the subscription begins where that batch does.
+
+Invariants:
+
+- A log that the checkpoint names and the run does not have goes on in its offsets, unchanged. If something of
+  it is planned, that is an error, or logged with ``failOnDataLoss=false``; of a log in memory it is a lost
+  range. A journal is missed at the start already.
+- The base of a log is written once, with its first end.
+- A batch's shares are chosen and taken in one step, in which no connection of a queue breaks.
+- The end of a log grows only by what was taken of it.
+- A batch begins in no gap between the offsets of a stream.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from spark_stomp.brokers.rabbitmq import stream_name
+from spark_stomp.errors import (
+    JournalMismatch,
+    JournalMissing,
+    RangeUnavailable,
+    StompError,
+    StreamTruncated,
+)
+from spark_stomp.frame_batch import FrameBatch
+from spark_stomp.frameserver import RangeTicket
+from spark_stomp.journal import Journal
+from spark_stomp.logs import get_log
+from spark_stomp.options import SourceOptions
+from spark_stomp.receiver import (
+    Deliveries,
+    Log,
+    ReceiverSettings,
+    ReceiverStatus,
+    StreamDeliveries,
+    begin_of,
+    stream_ends,
+)
+from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, Sizes, plan
+from spark_stomp.source.planning import Available
+from spark_stomp.status.receivers import RowCounts
+from spark_stomp.transport.retry import Retry, may_recover
+
+log = get_log(__name__)
+
+Shares = Mapping[str, int]
+"""How many messages a batch takes, by the names of :class:`~spark_stomp.source.planning.Available`."""
+
+Statuses = Mapping[str, ReceiverStatus]
+"""What the receivers do, by their names."""
+
+
+class SourceLog(Protocol):
+    """One log of a query. Methods may be called from any thread. There is no base class and no default.
+
+    Attributes:
+        name: what offsets call it.
+        id: its random id.
+        base: where reading begins if the checkpoint does not name it.
+        frames: what reads its messages, and knows their sizes.
+        received: the end of what has come, as it will be if no connection breaks; None if that is not known.
+        rows: how many rows of this run are in committed batches, and how many wait for one.
+        pinned: the end to name although nothing was taken, because a restart must begin there too.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def base(self) -> int: ...
+    @property
+    def frames(self) -> Log | Journal: ...
+    @property
+    def received(self) -> int | None: ...
+    @property
+    def rows(self) -> RowCounts: ...
+    @property
+    def pinned(self) -> LogEnd | None: ...
+
+    def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
+        """The run begins at ``known``; batches from there up to ``planned`` were planned already.
+
+        Called before anything is received, so that no new message is taken for a lost one. Raises a
+        JournalError if messages after ``known`` should be in a journal and are not.
+        """
+
+    def available(self, low: int, statuses: Statuses) -> list[Available]:
+        """What a batch that begins at ``low`` can take."""
+
+    def take(self, low: int, shares: Shares) -> int | None:
+        """The end of a batch that begins at ``low`` and takes these shares. It is kept from now on.
+
+        None if that is not there any more.
+        """
+
+    def is_here(self, high: int) -> bool:
+        """Whether everything below ``high`` is here that can come again."""
+
+    def readable(self, low: int, high: int) -> list[tuple[int, int]]:
+        """The parts of a planned range that have messages. Raises RangeUnavailable or a JournalError."""
+
+    def commit(self, upto: int) -> bool:
+        """Everything below ``upto`` is committed. False if that was known already."""
+
+
+class Logs:
+    """All logs of a query. Methods may be called from any thread.
+
+    While ``lock`` is held, no connection of a queue breaks. ``tolerant``: if messages of an earlier run are
+    gone, log that instead of raising (``failOnDataLoss=false``).
+    """
+
+    def __init__(self, logs: Iterable[SourceLog], lock: threading.RLock, *, tolerant: bool) -> None:
+        self._logs = {one.name: one for one in logs}
+        self._lock = lock
+        self._tolerant = tolerant
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the logs that are here."""
+        return frozenset(one.id for one in self._logs.values())
+
+    # --- planning
+
+    def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
+        """What a batch that begins at ``start`` can take."""
+        by_name = {one.name: one for one in statuses}
+        return [part for one in self._logs.values() for part in one.available(_low(one, start), by_name)]
+
+    def choose_end(self, start: Offset, choose: Callable[[], Shares]) -> tuple[Offset, Shares] | None:
+        """The end of a batch that begins at ``start`` and takes what ``choose`` says, and these shares.
+
+        The batch is kept from now on. None if it is not there any more: then look again.
+        """
+        with self._lock:
+            shares = choose()
+            # With a limit of bytes, what is gone has no size: then the shares are empty.
+            if not any(shares.values()):
+                return None
+            ends = {name: one.take(_low(one, start), shares) for name, one in self._logs.items()}
+        taken = {name: end for name, end in ends.items() if end is not None}
+        return (self.offset(start, taken), shares) if len(taken) == len(ends) else None
+
+    def offset(self, start: Offset, ends: Mapping[str, int]) -> Offset:
+        """``start`` with these ends, and with the ends that have to be named although nothing was taken."""
+        # What this run does not read goes on too: a later run may name it again.
+        found = dict(start.ends)
+        for name, one in self._logs.items():
+            low, known = _low(one, start), _known(one, start)
+            if ends.get(name, low) > low:
+                found[name] = LogEnd(one.id, ends[name], 0 if known else one.base)
+            elif known is None and (pinned := one.pinned) is not None:
+                found[name] = pinned
+        return Offset(found)
+
+    def received(self) -> Offset:
+        """The end of everything received so far, as it will be if no connection breaks."""
+        ends = {name: (one.id, one.received) for name, one in self._logs.items()}
+        return Offset({name: LogEnd(id_, end) for name, (id_, end) in ends.items() if end})
+
+    # --- a batch is read, and committed
+
+    def begin(self, start: Offset, planned: Offset) -> None:
+        """The run begins at ``start``; batches from there up to ``planned`` were planned already.
+
+        Raises a JournalError if messages after ``start`` should be in a journal and are not. Called before
+        anything is received.
+        """
+        for named in (start.get(JOURNAL), planned.get(JOURNAL)):
+            if named is not None and named.id not in self.ids:
+                self.missing(Range(JOURNAL, named.id, named.next, named.next))
+                break
+        for name, one in self._logs.items():
+            one.begin(start.get(name), planned.get(name))
+
+    def missing(self, lost: Range) -> None:
+        """The log of the planned range ``lost`` is not here. Raises or logs what is lost with it."""
+        if lost.name.startswith(STREAM):
+            raise_or_log(_stream_is_gone(lost), tolerant=self._tolerant)
+        elif lost.name == JOURNAL:
+            raise_or_log(_journal_is_gone(lost.id, self._logs.get(JOURNAL)), tolerant=self._tolerant)
+
+    def are_here(self, end: Offset) -> bool:
+        """Whether everything up to ``end`` is here that can come again."""
+        return all(one.is_here(upto.next) for one, upto in self._of(end))
+
+    def ranges(self, start: Offset, end: Offset) -> tuple[list[tuple[Range, Sizes]], list[Range]]:
+        """What a batch reads, each range with its sizes; and the ranges whose log is not here."""
+        held, lost = list[tuple[Range, Sizes]](), list[Range]()
+        for whole in plan(start, end):
+            one = self._logs.get(whole.name)
+            if one is not None and one.id == whole.id:
+                held.append((whole, one.frames))
+            else:
+                lost.append(whole)
+        return held, lost
+
+    def tickets(self, part: Range) -> list[RangeTicket]:
+        """What a task reads of ``part``, whose log is here.
+
+        Raises RangeUnavailable if some of it is committed (contract 3), JournalTrimmed if it is not whole.
+        """
+        one = self._logs[part.name]
+        return [RangeTicket(one.id, low, high) for low, high in one.readable(part.low, part.high)]
+
+    def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
+        """Yield the frames of a planned range."""
+        for one in self._logs.values():
+            if one.id == ticket.log:
+                return one.frames.batches(ticket.low, ticket.high)
+        raise RangeUnavailable(f"no log here has the id {ticket.log}")
+
+    def commit(self, committed: Offset) -> bool:
+        """Everything up to ``committed`` is committed. False if that was known already.
+
+        Logs that are not here are ignored.
+        """
+        news = [one.commit(upto.next) for one, upto in self._of(committed)]
+        return any(news)
+
+    @property
+    def rows(self) -> RowCounts:
+        """How many rows of this run are in committed batches, and how many wait for a batch."""
+        rows = [one.rows for one in self._logs.values()]
+        return RowCounts(sum(one.committed for one in rows), sum(one.waiting for one in rows))
+
+    def _of(self, offset: Offset) -> Iterator[tuple[SourceLog, LogEnd]]:
+        """The logs that are here and in ``offset``, each with its end there."""
+        for one in self._logs.values():
+            if (end := _known(one, offset)) is not None:
+                yield one, end
+
+
+def _known(one: SourceLog, offset: Offset) -> LogEnd | None:
+    """How far ``offset`` has read a log; None if it does not name that log."""
+    end = offset.get(one.name)
+    return None if end is None or end.id != one.id else end
+
+
+def _low(one: SourceLog, start: Offset) -> int:
+    """The number with which a batch begins in a log."""
+    known = _known(one, start)
+    return one.base if known is None else known.next
+
+
+def raise_or_log(problem: StompError, *, tolerant: bool) -> None:
+    """Messages of an earlier run are gone. ``tolerant``: the query goes on without them."""
+    if not tolerant:
+        raise problem
+    log.error("failOnDataLoss=false: %s", problem)
+
+
+def _stream_is_gone(lost: Range) -> StompError:
+    return StreamTruncated(
+        f"an earlier run planned a batch with the offsets {lost.low} to {lost.high - 1} of the stream "
+        f"{lost.name.removeprefix(STREAM)}. They are gone: the query does not read the stream any more, or "
+        "it was deleted and declared again. Name it again, or set failOnDataLoss = false to go on without "
+        "them"
+    )
+
+
+def _journal_is_gone(named: str, here: SourceLog | None) -> StompError:
+    text = f"the checkpoint names the journal {named}, but the option journal"
+    if here is None:
+        return JournalMissing(
+            f"{text} is not set: messages in it after the last committed batch would not be read. Set "
+            "journal again, or set failOnDataLoss=false to go on without them"
+        )
+    if not here.received:
+        return JournalMissing(f"{text} points to an empty one: the journal was moved away or deleted")
+    return JournalMismatch(
+        f"{text} points to {here.id}, which belongs to another query, or to another checkpoint"
+    )
+
+
+def rows_of(receivers: Iterable[Deliveries]) -> RowCounts:
+    """How many rows that these have received are in committed batches, and how many wait for a batch."""
+    inboxes = [one.inbox for one in receivers]
+    committed = sum(inbox.ackable for inbox in inboxes)
+    return RowCounts(committed, max(0, sum(inbox.received for inbox in inboxes) - committed))
+
+
+class MemoryLog:
+    """The messages of the queues that ``receivers`` (by name) read, in memory: they share ``messages``.
+
+    A message gets its number when the end of its batch is chosen. The log of an earlier run ended with it.
+    """
+
+    name = MEMORY
+    base = 0
+    pinned = None
+
+    def __init__(self, messages: Log, receivers: Mapping[str, Deliveries]) -> None:
+        self.id = messages.id
+        self.frames = messages
+        self._receivers = receivers
+
+    @property
+    def received(self) -> int:
+        return self.frames.end + sum(one.inbox.pending for one in self._receivers.values())
+
+    @property
+    def rows(self) -> RowCounts:
+        return rows_of(self._receivers.values())
+
+    def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
+        """What an earlier run had comes again."""
+
+    def available(self, low: int, statuses: Statuses) -> list[Available]:
+        if self.frames.end > low:
+            # Spark was told about these, and asks again from before them.
+            return [Available(MEMORY, self.frames, low, self.frames.end, full=True)]
+        return [
+            Available(
+                one.name,
+                inbox,
+                0,
+                one.pending,
+                one.window_full,
+                window=one.window,
+                window_bytes=one.window_bytes,
+            )
+            for inbox, one in ((held.inbox, statuses[name]) for name, held in self._receivers.items())
+        ]
+
+    def take(self, low: int, shares: Shares) -> int | None:
+        if MEMORY in shares:
+            return low + shares[MEMORY]
+        wanted = [(self._receivers[name], shares[name]) for name in shares if name in self._receivers]
+        if any(held.inbox.pending < count for held, count in wanted):
+            return None
+        for held, count in wanted:
+            held.number(count)
+        return self.frames.end
+
+    def is_here(self, high: int) -> bool:
+        return True
+
+    def readable(self, low: int, high: int) -> list[tuple[int, int]]:
+        return self.frames.readable(low, high)
+
+    def commit(self, upto: int) -> bool:
+        return self.frames.commit(upto)
+
+
+class StreamLog:
+    """The messages of the only destination in ``settings``, a stream. ``held`` has received them."""
+
+    def __init__(self, settings: ReceiverSettings, held: StreamDeliveries) -> None:
+        (self.destination,) = settings.destinations
+        self.name = STREAM + stream_name(self.destination)
+        self._options = settings.options
+        self._held = held
+        self._until: int | None = None
+
+    @property
+    def id(self) -> str:
+        return self._held.log.id
+
+    @property
+    def base(self) -> int:
+        return self._held.base or 0
+
+    @property
+    def frames(self) -> Log:
+        return self._held.log
+
+    @property
+    def received(self) -> int | None:
+        return self._held.next
+
+    @property
+    def rows(self) -> RowCounts:
+        return rows_of([self._held])
+
+    @property
+    def pinned(self) -> LogEnd | None:
+        """The end that the stream had when a query with ``startingOffsets=latest`` began."""
+        begin, base = self._held.begin, self._held.base
+        return LogEnd(self.id, base, base) if begin == "latest" and base is not None else None
+
+    def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
+        end = planned or known
+        if end is None:
+            self._held.begin_at(begin_of(self._options, self.destination))
+        else:
+            resumed = known is not None and known.id == end.id
+            low = known.next if known is not None and resumed else end.base
+            self._held.begin_at(low, end.id, wanted=end.next)
+
+    def stop_at(self, end: int | None) -> None:
+        """Batches end at the offset ``end``, where the stream ended when the run began; None: nowhere."""
+        self._until = end
+
+    def available(self, low: int, statuses: Statuses) -> list[Available]:
+        held, status = self._held, statuses[self._held.inbox.name]
+        begin, received, complete = self._behind_a_gap(low), held.next or 0, None
+        if (end := self._until) is not None:
+            complete = received == end or (received > end and (held.end_is_known or held.begin == "latest"))
+            # Nothing came from the time in startingOffsets on.
+            complete = complete or (held.next is None and held.end_is_known and held.begin != "first")
+            received = min(received, end)
+        high, full, window_bytes = max(begin, received), status.window_full, status.window_bytes
+        name, log = held.inbox.name, held.log
+        return [Available(name, log, begin, high, full, window_bytes=window_bytes, complete=complete)]
+
+    def take(self, low: int, shares: Shares) -> int:
+        count = shares.get(self._held.inbox.name, 0)
+        return self._behind_a_gap(low) + count if count else low
+
+    def _behind_a_gap(self, low: int) -> int:
+        """The first offset from ``low`` on that is a message, if there is one."""
+        return self._held.log.next_held(low)
+
+    def is_here(self, high: int) -> bool:
+        return (self._held.next or 0) >= high
+
+    def readable(self, low: int, high: int) -> list[tuple[int, int]]:
+        return self.frames.readable(low, high)
+
+    def commit(self, upto: int) -> bool:
+        return self.frames.commit(upto)
+
+
+def find_ends(options: SourceOptions, streams: Sequence[str]) -> dict[str, int]:
+    """Where these streams end. A broken connection is tried again, as those of the receivers are."""
+    retry = Retry(options.reconnect, time.monotonic())
+    while True:
+        try:
+            return stream_ends(options, streams)
+        except StompError as error:
+            delay = retry.next_delay(error, time.monotonic())
+            # This is the first that connects, or about the first: a refused login is a mistake.
+            if delay is None or not may_recover(error, let_in=False):
+                raise
+            log.warning("%s; asking again where the streams end, in %.1f s", error, delay)
+            time.sleep(delay)

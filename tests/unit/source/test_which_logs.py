@@ -1,0 +1,339 @@
+"""What becomes of a log from run to run: it is there again, it is not, it is new, or it is another one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+from support.journals import bodies, frame, local_journal
+from support.options import source_options
+
+from spark_stomp.errors import JournalMismatch, JournalMissing, StompError, StreamTruncated
+from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver import (
+    DedupIndex,
+    Deliveries,
+    Log,
+    ReceiverSettings,
+    ReceiverStatus,
+    StreamDeliveries,
+)
+from spark_stomp.source.journal_log import JournalLog, recover
+from spark_stomp.source.journal_writer import JournalWriter
+from spark_stomp.source.logs import Logs, MemoryLog, SourceLog, StreamLog
+from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range
+from spark_stomp.source.planning import BatchLimits, shares_of
+
+A, B = f"{STREAM}a", f"{STREAM}b"
+# The first offset that the streams still have. Some offsets behind it were never messages.
+FIRST, GAPS = 20, {23, 24}
+# Committed messages in the journal ``k``.
+OTHERS = 3
+JOURNALS = "jk"
+QUEUES = "m" + JOURNALS
+
+
+def block_of(numbers: Sequence[int]) -> MessageBlock:
+    block = MessageBlock(b"", [], [], [])
+    for number in numbers:
+        block.data += frame(number)
+        block.ends.append(len(block.data))
+        block.acks.append(b"h%d" % number)
+        block.ids.append(b"ID:%d" % number)
+    return block
+
+
+@dataclass
+class Run:
+    """A run of a query. Each letter of ``reads`` is a receiver.
+
+    ``m`` reads a queue, ``j`` and ``k`` read it with one or another journal, ``a``, ``b``, ``c`` each read a
+    stream, and ``A`` reads the stream ``a``, which was declared anew.
+    """
+
+    folder: Path
+    reads: str
+    tolerant: bool = False
+    numbers: Iterator[int] = field(default_factory=count)
+    queues: list[Deliveries] = field(default_factory=list)
+    streams: list[StreamDeliveries] = field(default_factory=list)
+    writer: JournalWriter | None = None
+    closing: ExitStack = field(default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        logs = list[SourceLog]()
+        names = [f"q#{at}" for at, one in enumerate(self.reads) if one in QUEUES]
+        lock = threading.RLock()
+        if names:
+            journaled = self.reads[0] in JOURNALS
+            index = DedupIndex(journaled=journaled)
+            lock = index.lock
+            logs.append(self._journal(index, names) if journaled else self._memory(index, names))
+        for at, one in enumerate(self.reads.lower()):
+            if one not in QUEUES:
+                destination = f"/amq/queue/{one}"
+                options = source_options("stomp://b", destination, startingOffsets="earliest")
+                settings = ReceiverSettings(f"{destination}#{at}", (destination,), options)
+                self.streams.append(StreamDeliveries(1 << 20, settings.name))
+                logs.append(StreamLog(settings, self.streams[-1]))
+        self.logs = Logs(logs, lock, tolerant=self.tolerant)
+
+    def _memory(self, index: DedupIndex, names: list[str]) -> MemoryLog:
+        messages = Log(index)
+        self.queues = [Deliveries(1 << 20, messages, name) for name in names]
+        return MemoryLog(messages, dict(zip(names, self.queues, strict=True)))
+
+    def _journal(self, index: DedupIndex, names: list[str]) -> JournalLog:
+        journal = local_journal(self.folder / self.reads[0])
+        messages = recover(journal, index, "message-id", most=100)
+        self.queues = [Deliveries(1 << 20, messages, name) for name in names]
+        self.writer = JournalWriter(
+            journal, messages, self.queues, max_bytes=1 << 30, ack_when_durable=False, changed=lambda: None
+        )
+        self.closing.callback(journal.close)
+        return JournalLog(self.writer, names, tolerant=self.tolerant)
+
+    def begin(self, start: Offset, planned: Offset) -> None:
+        self.logs.begin(start, planned)
+        for letter, one in zip([one for one in self.reads if one not in QUEUES], self.streams, strict=True):
+            if letter == "A":
+                one.begin_at("first")  # as its receiver does, with failOnDataLoss=false
+        for one in (*self.queues, *self.streams):
+            one.connected(keyed=True)
+
+    def receive(self, messages: int) -> None:
+        """So many messages come of each."""
+        for queue in self.queues:
+            block = block_of([next(self.numbers) for _ in range(messages)])
+            queue.receive(block, received_at=0, version="1.2", dialect="devbroker")
+        while self.writer is not None and self.writer.step():
+            pass
+        for stream in self.streams:
+            at = stream.next if stream.next is not None else FIRST
+            for offset in [one for one in range(at, at + messages + len(GAPS)) if one not in GAPS][:messages]:
+                stream.receive_from(
+                    offset, block_of([offset]), received_at=0, version="1.2", dialect="rabbitmq"
+                )
+
+    def end(self, start: Offset) -> Offset:
+        """The end of a batch of all that is there."""
+        statuses = [
+            ReceiverStatus(one.inbox.name, True, one.inbox.pending, 0, 0, 0, 0.0, False, None)
+            for one in (*self.queues, *self.streams)
+        ]
+        available = self.logs.available(start, statuses)
+        chosen = self.logs.choose_end(start, lambda: shares_of(available, BatchLimits()))
+        assert chosen is not None and sum(chosen[1].values()) == sum(one.new for one in available)
+        return chosen[0]
+
+    def read(self, start: Offset, end: Offset) -> tuple[dict[str, list[str]], list[Range]]:
+        """The bodies of a batch by the names of logs, and the ranges that are lost."""
+        held, lost = self.logs.ranges(start, end)
+        rows = {
+            part.name: [body for ticket in self.logs.tickets(part) for body in bodies(self.logs.read(ticket))]
+            for part, _ in held
+        }
+        return rows, lost
+
+
+Runs = Callable[..., Run]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    """Makes the next run; the one before is over then."""
+    made, numbers = list[Run](), count()
+
+    def one(reads: str, *, tolerant: bool = False) -> Run:
+        for run in made:
+            run.closing.close()
+        made.append(Run(tmp_path, reads, tolerant, numbers))
+        return made[-1]
+
+    yield one
+    for run in made:
+        run.closing.close()
+
+
+READ, LOST, KEPT, NEW = "read again", "lost", "kept as it is", "begins"
+# For each kind of log: how a run differs from the one before it, what both read, and the log in question.
+# Then what becomes of its planned batch, or the error; and where a new batch ends.
+MATRIX: dict[tuple[str, str], tuple[str, str, str, object, str]] = {
+    ("memory", "same"): ("m", "m", MEMORY, LOST, NEW),
+    ("memory", "off"): ("ma", "a", MEMORY, LOST, KEPT),
+    ("memory", "on"): ("a", "ma", MEMORY, None, NEW),
+    ("memory", "other"): ("m", "j", MEMORY, LOST, KEPT),
+    ("memory", "fewer destinations"): ("mma", "ma", MEMORY, LOST, NEW),
+    ("memory", "more destinations"): ("m", "mmab", MEMORY, LOST, NEW),
+    ("journal", "same"): ("j", "j", JOURNAL, READ, READ),
+    ("journal", "off"): ("j", "m", JOURNAL, JournalMissing, KEPT),
+    ("journal", "off, streams only"): ("ja", "a", JOURNAL, JournalMissing, KEPT),
+    ("journal", "on"): ("ma", "ja", JOURNAL, None, NEW),
+    ("journal", "other"): ("j", "k", JOURNAL, JournalMismatch, NEW),
+    ("journal", "fewer destinations"): ("jja", "ja", JOURNAL, READ, READ),
+    ("journal", "more destinations"): ("j", "jjb", JOURNAL, READ, READ),
+    ("stream", "same"): ("ma", "ma", A, READ, READ),
+    ("stream", "off"): ("ma", "m", A, StreamTruncated, KEPT),
+    ("stream", "off, with a journal"): ("ja", "j", A, StreamTruncated, KEPT),
+    ("stream", "on"): ("m", "ma", A, None, NEW),
+    ("stream", "other"): ("ja", "jA", A, StreamTruncated, NEW),
+    ("stream", "fewer destinations"): ("ab", "b", A, StreamTruncated, KEPT),
+    ("stream", "more destinations"): ("b", "ab", A, None, NEW),
+    ("stream", "more, of which one is older"): ("a", "mab", A, READ, READ),
+}
+
+
+@pytest.mark.rule("2.2", "3.1", "3.2", "J.2", "J.13", "R.2", "R.4", "R.6")
+@pytest.mark.parametrize("tolerant", [False, True], ids=["strict", "tolerant"])
+@pytest.mark.parametrize("planned", [False, True], ids=["committed", "planned"])
+@pytest.mark.parametrize(("kind", "change"), MATRIX)
+def test_a_log_from_run_to_run(
+    runs: Runs, kind: str, change: str, planned: bool, tolerant: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, after, name, becomes, ends = MATRIX[kind, change]
+    other = runs("k")  # another journal, which is not empty
+    other.begin(INITIAL, INITIAL)
+    other.receive(OTHERS)
+    other.logs.commit(other.end(INITIAL))
+    assert other.writer is not None and not other.writer.step()
+    other.writer.journal.flush()
+    first = runs(before)
+    first.begin(INITIAL, INITIAL)
+    first.receive(5)
+    start = last = first.end(INITIAL)
+    first.logs.commit(start)
+    if planned:
+        first.receive(3)
+        last = first.end(start)
+    rows, _ = first.read(start, last)
+
+    second = runs(after, tolerant=tolerant)
+    error = becomes if isinstance(becomes, type) and issubclass(becomes, StompError) else None
+    if error is not None and error is not StreamTruncated:
+        if not tolerant:
+            with pytest.raises(error, match=r"^\S+ the checkpoint names the journal"):
+                second.begin(start, last)
+            return
+        second.begin(start, last)
+        assert caplog.text.count("failOnDataLoss=false: ") == 1
+    else:
+        second.begin(start, last)
+    # A stream is received again, from where the planned batch begins.
+    for _ in range(3):
+        second.receive(1)
+    assert second.logs.are_here(last)
+    again, lost = second.read(start, last)
+    if becomes == READ:
+        assert again.get(name, []) == rows.get(name, []) and len(again.get(name, [])) >= 3 * planned
+    else:
+        assert name not in again
+    assert [one.name for one in lost if one.name == name] == [name] * (
+        planned and becomes not in (READ, None)
+    )
+    for one in lost:
+        raises = one.name != MEMORY and not tolerant
+        with pytest.raises(StompError) if raises else ExitStack():
+            second.logs.missing(one)
+
+    second.receive(2)
+    end = second.end(last)
+    old, new = last.get(name), end.get(name)
+    if ends == KEPT:
+        assert new == old is not None
+    elif ends == READ:
+        assert old is not None and new is not None
+        assert (new.id, new.base) == (old.id, 0) and new.next > old.next
+    else:
+        assert new is not None and new.id not in {one.id for _, one in last}
+        assert new.base == {MEMORY: 0, JOURNAL: OTHERS if "k" in after else 0, A: FIRST}[name]
+    read = {part.name for part, _ in second.logs.ranges(last, end)[0]}
+    assert {one: end.get(one) for one, _ in last if one not in read} == {
+        one: place for one, place in last if one not in read
+    }
+    assert second.end(last) == end, "what was told is told again"
+    assert Offset.from_dict(json.loads(end.to_json())) == end
+
+
+# What earlier runs read. Nothing of the stream b has come since a run began at its end.
+KNOWN = Offset({MEMORY: LogEnd("m", 7), A: LogEnd("e", 25), B: LogEnd("f", 29, 29)})
+
+
+@pytest.mark.rule("R.4")
+@pytest.mark.parametrize("between", [["a"], ["b"], ["c"], ["m"], ["j"], ["a", "m", "jc", "ac"]])
+def test_a_stream_is_read_on_by_a_run_that_names_it_again(runs: Runs, between: list[str]) -> None:
+    end = KNOWN
+    for reads in between:
+        run = runs(reads, tolerant=True)
+        run.begin(end, end)
+        run.receive(2)
+        end = run.end(end)
+    run = runs("ab", tolerant=True)
+    run.begin(end, end)
+    left = [place for name, place in end if name in (A, B)]
+    assert [(held.log.id, held.begin) for held in run.streams] == [(place.id, place.next) for place in left]
+    assert [place.id for place in left] == ["e", "f"]
+
+
+@pytest.mark.rule("2.5")
+def test_a_break_takes_nothing_of_other_logs(runs: Runs) -> None:
+    """What of a queue is gone when the end is told is looked for again, and so is the rest."""
+    run = runs("ma")
+    run.begin(INITIAL, INITIAL)
+    run.receive(3)
+    (queue,), (stream,) = run.queues, run.streams
+    shares = {queue.inbox.name: 3, stream.inbox.name: 3}
+
+    def broken() -> dict[str, int]:
+        queue.disconnected(redelivers=True)
+        return shares
+
+    assert run.logs.choose_end(INITIAL, broken) is None
+    assert (queue.log.end, stream.log.end) == (0, FIRST + 3)
+    queue.connected(keyed=True)
+    run.receive(1)
+    end = run.end(INITIAL)
+    assert {name: place.next for name, place in end} == {MEMORY: 1, A: FIRST + 6}
+
+
+@pytest.mark.rule("2.5")
+@pytest.mark.parametrize("reads", ["m", "j", "ma"])
+def test_no_connection_of_a_queue_breaks_while_shares_are_chosen(runs: Runs, reads: str) -> None:
+    run = runs(reads)
+    run.begin(INITIAL, INITIAL)
+    run.receive(1)
+
+    def chosen() -> dict[str, int]:
+        with ThreadPoolExecutor(1) as other:
+            assert not other.submit(run.queues[0].lock.acquire, blocking=False).result()
+        return {JOURNAL: 1, run.queues[0].inbox.name: 1}
+
+    assert run.logs.choose_end(INITIAL, chosen) is not None
+
+
+@pytest.mark.rule("R.1")
+def test_a_batch_of_one_log_names_no_end_of_another(runs: Runs) -> None:
+    run = runs("ma")
+    run.begin(INITIAL, INITIAL)
+    run.receive(5)
+    (queue,), (stream,) = run.queues, run.streams
+
+    def end(start: Offset, of_queue: int, of_stream: int) -> Offset:
+        shares = {queue.inbox.name: of_queue, stream.inbox.name: of_stream}
+        chosen = run.logs.choose_end(start, lambda: shares)
+        assert chosen is not None and chosen[1] == shares
+        return chosen[0]
+
+    first = end(INITIAL, 2, 0)
+    assert [name for name, _ in first] == [MEMORY]
+    second = end(first, 0, 3)
+    assert dict(second) == {**first.ends, A: LogEnd(stream.log.id, min(GAPS), FIRST)}
+    third = end(second, 1, 0)
+    assert dict(third) == {**second.ends, MEMORY: LogEnd(queue.log.id, 3)}
+    assert end(third, 0, 1).get(A) == LogEnd(stream.log.id, max(GAPS) + 2)
