@@ -145,22 +145,27 @@ class Logs:
 
         The batch is kept from now on. None if it is not there any more: then look again.
         """
+        ends = dict[str, int]()
         with self._lock:
             shares = choose()
             # With a limit of bytes, what is gone has no size: then the shares are empty.
             if not any(shares.values()):
                 return None
-            ends = {name: one.take(_low(one, start), shares) for name, one in self._logs.items()}
-        taken = {name: end for name, end in ends.items() if end is not None}
-        return (self.offset(start, taken), shares) if len(taken) == len(ends) else None
+            for name, one in self._logs.items():
+                low = _low(one, start)
+                if (end := one.take(low, shares)) is None:
+                    return None
+                if end > low:
+                    ends[name] = end
+        return self.offset(start, ends), shares
 
     def offset(self, start: Offset, ends: Mapping[str, int]) -> Offset:
         """``start`` with these ends, and with the ends that have to be named although nothing was taken."""
         # What this run does not read goes on too: a later run may name it again.
         found = dict(start.ends)
         for name, one in self._logs.items():
-            low, known = _low(one, start), _known(one, start)
-            if ends.get(name, low) > low:
+            known = _known(one, start)
+            if name in ends:
                 found[name] = LogEnd(one.id, ends[name], 0 if known else one.base)
             elif known is None and (pinned := one.pinned) is not None:
                 found[name] = pinned
@@ -168,8 +173,9 @@ class Logs:
 
     def received(self) -> Offset:
         """The end of everything received so far, as it will be if no connection breaks."""
-        ends = {name: (one.id, one.received) for name, one in self._logs.items()}
-        return Offset({name: LogEnd(id_, end) for name, (id_, end) in ends.items() if end})
+        return Offset(
+            {name: LogEnd(one.id, end) for name, one in self._logs.items() if (end := one.received)}
+        )
 
     # --- a batch is read, and committed
 

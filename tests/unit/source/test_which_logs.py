@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -315,6 +315,27 @@ def test_no_connection_of_a_queue_breaks_while_shares_are_chosen(runs: Runs, rea
         return {JOURNAL: 1, run.queues[0].inbox.name: 1}
 
     assert run.logs.choose_end(INITIAL, chosen) is not None
+
+
+@pytest.mark.rule("R.1", "R.4")
+def test_a_stream_that_is_declared_anew_while_an_end_is_told_names_no_offset_of_the_old_one(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs("ma", tolerant=True)
+    start = Offset({A: LogEnd("e", 50)})
+    run.begin(start, start)
+    run.queues[0].receive(block_of([1]), received_at=0, version="1.2", dialect="devbroker")
+    take = StreamLog.take
+
+    def overtaken(log: StreamLog, low: int, shares: Mapping[str, int]) -> int:
+        end = take(log, low, shares)
+        run.streams[0].begin_at("first")
+        return end
+
+    monkeypatch.setattr(StreamLog, "take", overtaken)
+    chosen = run.logs.choose_end(start, lambda: {run.queues[0].inbox.name: 1})
+    assert chosen is not None
+    assert dict(chosen[0]) == {**start.ends, MEMORY: LogEnd(run.queues[0].log.id, 1)}
 
 
 @pytest.mark.rule("R.1")
