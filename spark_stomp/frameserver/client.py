@@ -213,6 +213,11 @@ IDLE = 60.0
 """Seconds after which an unused connection ends. The next read makes a new one. A judgement, not measured."""
 
 
+# Flight raises OSError for an error of the server that takes more than some 7,000 octets of metadata. What is
+# not ASCII takes at least six there (pyarrow 26.0.1, November 2026).
+_FAILURES = (OSError, pa.ArrowException)
+
+
 def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
     """Yield the frames of ``ticket``, batch by batch, in order.
 
@@ -226,7 +231,7 @@ def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBat
                 break
             expected += len(batch.ends)
             yield batch
-    except pa.ArrowException as error:
+    except _FAILURES as error:
         _connections.forget(address)
         raise FrameServerError(
             f"frames [{ticket.low}, {ticket.high}) of log {ticket.log} could not be fetched from "
@@ -262,7 +267,7 @@ def report(address: FrameServerAddress, counts: Sequence[tuple[str, str, str, in
     )
     try:
         list(_connections.to(address).do_action(action, options))
-    except pa.ArrowException as error:
+    except _FAILURES as error:
         _connections.forget(address)
         log.debug("what a task noticed could not be reported: %s", error)
 

@@ -117,6 +117,20 @@ def test_less_than_the_whole_range_fails_the_task(
 
 
 @pytest.mark.rule("3.3")
+# Flight sends texts in metadata, six letters for one of these, and has other exceptions for long ones.
+@pytest.mark.parametrize("letters", [100, 2_000, 4_000])
+def test_a_refusal_of_any_length_is_an_error_of_the_frame_server(letters: int) -> None:
+    def refuse(ticket: RangeTicket) -> Iterator[FrameBatch]:
+        raise RangeUnavailable("\u0436" * letters)
+
+    server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token()), refuse)
+    try:
+        with pytest.raises(FrameServerError, match="could not be fetched"):
+            read(server.address, 0, 4)
+    finally:
+        server.close()
+
+
 def test_an_unknown_log_and_nobody_listening_are_errors(serving: Serving) -> None:
     address = serving.server.address
     with pytest.raises(FrameServerError, match="log other"):
