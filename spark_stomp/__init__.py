@@ -18,8 +18,8 @@ The path of a message, and the components (folders and modules), from the lowest
 ``transport``      sockets, TLS and WebSocket, and the loop that moves bytes between them and a session
 ``arrow``          raw frames to record batches
 ``devbroker``      an in-memory broker for development and tests
-``frameserver``    raw frames from the receivers to the tasks, over Arrow Flight
 ``journal``        raw frames made durable, on a disk, on a mount or in an object store
+``frameserver``    raw frames from the receivers to the tasks
 ``receiver``       one connection and its subscriptions: inbox, log, duplicates, ACKs
 ``status``         the status of a query: each figure declared once; its files, Prometheus
 ``source``         a streaming query while it runs: offsets, planning, logs, commits; batch reads

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_stomp.arrow.amqp import NotAmqp, read_content
-from spark_stomp.arrow.columns import Bytes, Flags, Ints
+from spark_stomp.arrow.columns import Bytes, Flags, Ints, array_of, numbers, scalar, strings
 from spark_stomp.brokers.bodies import ENCODING, BodyMarks
 from spark_stomp.errors import BodyDecodeError
 from spark_stomp.protocol import Frame
@@ -114,7 +114,7 @@ def open_frame(frame: Frame, marks: BodyMarks) -> OpenFrame:
     found = Bodies(np.zeros(1, np.int64))
     message = frame if marks.message is None else open_message(found, 0, frame, marks.message)
     array, stops = np.frombuffer(frame.body + b"\0", np.uint8), np.array([len(frame.body)], np.int64)
-    open_bodies(array, found, stops, lambda name: pa.array([frame.get(name)], pa.string()), marks)
+    open_bodies(array, found, stops, lambda name: strings([frame.get(name)]), marks)
     body = found.replaced.get(0, frame.body[int(found.starts[0]) :])
     kind = None if body == frame.body else read_content(frame.body).kind
     return OpenFrame(Frame(message.command, message.headers, body), kind, found.reasons.get(0))
@@ -126,7 +126,9 @@ def counted(kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect:
         {
             Oddity(kind, one["values"], dialect): one["counts"]
             for kind, rows in kinds.items()
-            for one in destinations.take(pa.array(rows)).fill_null("").value_counts().to_pylist()
+            for one in pc.coalesce(destinations.take(array_of(np.array(rows))), scalar(""))
+            .value_counts()
+            .to_pylist()
         }
     )
 
@@ -138,7 +140,7 @@ def _sections(
     if marks.section is None:
         return np.empty(0, np.int64)
     name, value = marks.section
-    rows = np.flatnonzero(_flags(pc.equal(column(name), value)) & (stops - starts >= 4))
+    rows = np.flatnonzero(_flags(pc.equal(column(name), scalar(value))) & (stops - starts >= 4))
     at = starts[rows]
     section = array[at + 2]
     found: Ints = rows[(array[at] == 0) & (array[at + 1] == 0x53) & (section >= 0x75) & (section <= 0x77)]
@@ -178,7 +180,7 @@ def _left_out(column: Callable[[str], pa.Array], marks: BodyMarks) -> Iterator[t
     for name, meanings in marks.left_out.items():
         values = column(name)
         if values.null_count < len(values):
-            for row in np.flatnonzero(_flags(pc.is_in(values, pa.array(list(meanings))))).tolist():
+            for row in np.flatnonzero(_flags(pc.is_in(values, strings(meanings)))).tolist():
                 yield row, f"{meanings[values[row].as_py()]} ({name}: {values[row]})"
     if marks.scalars is not None:
         came, said = column(marks.scalars), column(ENCODING)
@@ -214,5 +216,5 @@ def _hollow(starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks:
 
 
 def _flags(array: pa.Array) -> Flags:
-    flags: Flags = array.fill_null(False).to_numpy(zero_copy_only=False)
+    flags: Flags = numbers(pc.coalesce(array.cast(pa.uint8()), scalar(0).cast(pa.uint8())), np.bool_)
     return flags

@@ -18,7 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_stomp.arrow import columns
-from spark_stomp.arrow.columns import BodyText, HeaderLines, Ints, OnError, TextSource, body_text, gather
+from spark_stomp.arrow.columns import (
+    BodyText,
+    HeaderLines,
+    Ints,
+    OnError,
+    TextSource,
+    array_of,
+    body_text,
+    gather,
+    scalar,
+    strings,
+)
 from spark_stomp.arrow.content import NOT_TEXT, Bodies, Oddity, counted, open_bodies, open_message
 from spark_stomp.arrow.headers import (
     Area,
@@ -83,7 +94,7 @@ def decode_frames(
     """
     schema = projection.arrow_schema
     if not len(batch.ends):
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
     if batch.malformed is not None and MALFORMED not in projection.columns:
         raise MalformedMessageError(
             f"the batch has a malformed message: {batch.malformed}. It was received with "
@@ -117,9 +128,9 @@ def _reasons(rows: AnyRows, batch: FrameBatch, body: BodyText | None) -> pa.Arra
     """Why a message could not be read as it was sent."""
     count = len(batch.ends)
     if isinstance(rows, MalformedRows):
-        return pa.repeat(batch.malformed, count)
+        return pa.repeat(scalar(batch.malformed), count)
     reasons = {**rows.reasons(), **({} if body is None else body.reasons)}
-    return pa.array(map(reasons.get, range(count)), pa.string()) if reasons else columns.nulls(count)
+    return strings(map(reasons.get, range(count))) if reasons else columns.nulls(count)
 
 
 def _column(
@@ -128,15 +139,15 @@ def _column(
     count = len(batch.ends)
     match field.name:
         case "received_at":
-            return pa.array(np.full(count, batch.received_at)).view(field.type)
+            return array_of(np.full(count, batch.received_at)).view(field.type)
         case "body":
             return rows.bodies() if body is None else body.text
         case "malformed":
             return _reasons(rows, batch, body)
         case "receiver":
-            return pa.repeat(batch.receiver, count)
+            return pa.repeat(scalar(batch.receiver), count)
         case "sequence":
-            return pa.array(np.arange(batch.first_number, batch.first_number + count))
+            return array_of(np.arange(batch.first_number, batch.first_number + count))
         case "stream_offset":
             if rules.stream is None or rules.offset_header is None:
                 return pa.nulls(count, field.type)
@@ -214,7 +225,7 @@ class FrameRows:
 
     def column(self, name: str) -> pa.Array:
         columns = [part.headers.column(name) for part in self._parts]
-        return columns[0] if self._order is None else pa.concat_arrays(columns).take(pa.array(self._order))
+        return columns[0] if self._order is None else pa.concat_arrays(columns).take(array_of(self._order))
 
     def first_lines(self) -> HeaderLines:
         return self._in_order(lambda part: part.headers.first_lines())
@@ -235,9 +246,7 @@ class FrameRows:
             return bodies
         taken = np.arange(len(bodies))
         taken[list(found.replaced)] = np.arange(len(bodies), len(bodies) + len(found.replaced))
-        return pa.concat_arrays([bodies, pa.array(found.replaced.values(), pa.binary())]).take(
-            pa.array(taken)
-        )
+        return pa.concat_arrays([bodies, strings(found.replaced.values(), pa.binary())]).take(array_of(taken))
 
     def reasons(self) -> dict[int, str]:
         """Why a message is not as it was sent, by row."""
@@ -271,7 +280,7 @@ def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
     counts = np.concatenate([np.diff(part.offsets) for part in parts])
     starts = np.cumsum(counts) - counts
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[order])))
-    taken = pa.array(np.repeat(starts[order] - offsets[:-1], counts[order]) + np.arange(offsets[-1]))
+    taken = array_of(np.repeat(starts[order] - offsets[:-1], counts[order]) + np.arange(offsets[-1]))
     names = pa.concat_arrays([part.names for part in parts]).take(taken)
     values = pa.concat_arrays([part.values for part in parts]).take(taken)
     return HeaderLines(offsets.astype(np.int32), names, values)

@@ -22,11 +22,13 @@ from spark_stomp.arrow.columns import (
     HeaderLines,
     Ints,
     Positions,
+    array_of,
     gather,
     is_text,
     nulls,
     pick,
     string_array,
+    strings,
     text_of,
     unescape,
 )
@@ -115,7 +117,7 @@ class ExactHeaders:
         self._frames = frames
 
     def column(self, name: str) -> pa.Array:
-        return pa.array([frame.get(name) for frame in self._frames], pa.string())
+        return strings(frame.get(name) for frame in self._frames)
 
     def all_lines(self) -> HeaderLines:
         return _lines([frame.headers for frame in self._frames])
@@ -135,11 +137,11 @@ class MalformedRows(ExactHeaders):
 
     def bodies(self) -> pa.Array:
         """The frames as bytes, from the command to the NUL, inclusive."""
-        return pa.array([frame.body for frame in self._frames], pa.binary())
+        return strings((frame.body for frame in self._frames), pa.binary())
 
     def texts(self) -> pa.Array:
         """The frames as text, from the command to the NUL. Bytes that are not UTF-8 become U+FFFD."""
-        return pa.array([frame.body.decode(errors="replace") for frame in self._frames], pa.string())
+        return strings(frame.body.decode(errors="replace") for frame in self._frames)
 
 
 def _without_repeats(headers: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -153,7 +155,7 @@ def _lines(rows: Sequence[Sequence[tuple[str, str]]]) -> HeaderLines:
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
     names = [name for row in rows for name, _ in row]
     values = [value for row in rows for _, value in row]
-    return HeaderLines(offsets, pa.array(names, pa.string()), pa.array(values, pa.string()))
+    return HeaderLines(offsets, strings(names), strings(values))
 
 
 # --- the fast path
@@ -236,7 +238,7 @@ class UniformHeaders:
         if len(self._kept) == len(self._names):
             return self.all_lines()
         taken = np.arange(self._rows)[:, None] * len(self._names) + np.array(self._kept)
-        values = self._values.take(pa.array(taken.reshape(-1)))
+        values = self._values.take(array_of(taken.reshape(-1)))
         return self._lines([self._names[k] for k in self._kept], values)
 
     def _lines(self, names: list[str], values: pa.Array) -> HeaderLines:
@@ -315,7 +317,7 @@ def uniform_headers(area: Area, lf: Positions, first: Ints, version: str) -> Uni
             return Uniform(alike, rows, UniformHeaders([], values[:0], 0, odd[:0]), rows)
         values = pick(_parts(area, bounds), _VALUE, _PARTS)
     values, not_text = _as_text(values)
-    names = pa.array([name[:-1].decode() for name in raw_names], pa.string())
+    names = strings(name[:-1] for name in raw_names)
     if version != "1.0":
         names, values = unescape(names), unescape(values)
     sizes = bounds[:, -1, -1].astype(np.int64) + 2 - area.starts[rows]
@@ -337,16 +339,16 @@ def _as_text(values: pa.Array) -> tuple[pa.Array, Ints]:
     odd = _with(values, 0)
     if not is_text(values):
         foreign = np.unique(np.searchsorted(offsets, np.flatnonzero(text > 0x7F), side="right") - 1)
-        raw = values.view(pa.binary()).take(pa.array(foreign)).to_pylist()
+        raw = values.view(pa.binary()).take(array_of(foreign)).to_pylist()
         odd = np.union1d(odd, foreign[[not is_utf8(value) for value in raw]])
     if not odd.size:
         return values, odd
     odd = np.unique(odd)
-    octets = values.view(pa.binary()).take(pa.array(odd)).to_pylist()
+    octets = values.view(pa.binary()).take(array_of(odd)).to_pylist()
     taken = np.arange(len(values))
     taken[odd] = np.arange(len(values), len(values) + len(odd))
-    characters = pa.array([value.decode("latin-1") for value in octets], pa.string())
-    return pa.concat_arrays([values, characters]).take(pa.array(taken)), odd
+    characters = strings(value.decode("latin-1") for value in octets)
+    return pa.concat_arrays([values, characters]).take(array_of(taken)), odd
 
 
 def _where(rows: Ints, bounds: Positions, keep: Flags) -> tuple[Ints, Positions]:

@@ -1,4 +1,4 @@
-"""The frame server: raw frames from the receivers to the tasks, over Arrow Flight, protected by a token.
+"""The frame server: raw frames from the receivers to the tasks, protected by a token.
 
 Each run has its own token. Off the loopback interface connections use TLS by default, and then both sides
 prove that they have the run's key pair.

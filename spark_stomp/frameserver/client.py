@@ -1,38 +1,49 @@
-"""What a task and the frame server send to each other, and how a task fetches its frames.
+"""What a task and the frame server say to each other, and how a task fetches its frames.
 
-A task sends a ticket and a token. Frame batches come back as Arrow record batches of one row. The key pair is
-a self-signed certificate and its key, new for each run of a query: both sides present it and accept no other.
-So there is no authority, no host name and no expiry to manage. The key is in memory only.
+A task connects and makes one request after another. A request is a line: the token, and a ticket or a report.
+The answer is frame batches (:func:`to_wire`) and an end, which has a text if it is an error. The frames go
+from the log to the socket, and from the socket into memory that is used again: no copy, and no new pages.
+
+The key pair is a self-signed certificate and its key, new for each run of a query: both sides present it and
+accept no other. So there is no authority, no host name and no expiry to manage. On Linux the key is in memory only.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
 import secrets
+import select
+import socket
+import ssl
+import struct
 import threading
+import time
+import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.flight as flight
 
 from spark_stomp.errors import FrameServerError
 from spark_stomp.frame_batch import Ends, FrameBatch
 from spark_stomp.logs import get_log
 from spark_stomp.quoting import host_port
+from spark_stomp.transport.stream import as_file
 
 log = get_log(__name__)
 
-AUTHORIZATION = "authorization"
-REPORT = "report"
-"""The Flight action by which a task reports."""
+REPORT = b"report"
+"""The first word of a report; JSON follows. A ticket begins with the id of a log, which is another word."""
+# Seconds for which a task waits for a connection. A judgement, not measured.
+_CONNECT_TIMEOUT = 20.0
+# When TCP asks whether the other machine is there: after a minute of silence, then every 20 seconds, three
+# times. Linux would ask after two hours. A judgement, not measured.
+_PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 # Seconds for which a task waits until its report has been taken. A judgement, not measured.
 _REPORT_TIMEOUT = 5.0
 # The id of a log, and two numbers that fit into 64 bits.
@@ -45,74 +56,65 @@ NAME = "spark-stomp-frame-server"
 _VALID_FROM = datetime(2000, 1, 1, tzinfo=timezone.utc)
 _VALID_UNTIL = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
 
-SCHEMA = pa.schema(
-    [
-        pa.field("first_number", pa.int64(), nullable=False),
-        pa.field("received_at", pa.binary(), nullable=False),
-        pa.field("version", pa.string(), nullable=False),
-        pa.field("dialect", pa.string(), nullable=False),
-        pa.field("receiver", pa.string(), nullable=False),
-        pa.field("malformed", pa.string()),
-        pa.field("ends", pa.binary(), nullable=False),
-        pa.field("data", pa.large_binary(), nullable=False),
-    ]
-)
+# Bytes of a piece that is sent by itself; smaller ones are copied together. A judgement, not measured.
+_SENT_ALONE = 64 << 10
+# The format; the number of the first frame; the bytes of times, ends, text and frames, which follow.
+_HEAD = struct.Struct("<4sqQQQQ")
+_FORMAT = b"SFB1"
+# Bytes of each part are less. A frame batch has less than 2 GiB.
+_TOO_MANY = 1 << 31
 
 
-def to_record(batch: FrameBatch) -> pa.RecordBatch:
-    """A record batch of one row with the frames of ``batch``.
+def to_wire(batches: Sequence[FrameBatch]) -> Iterator[bytes | memoryview]:
+    """Batches that can be joined, as the frame server sends them: what is said of the frames, and the frames.
 
-    ``data`` holds the bytes from the socket. ``ends`` and ``received_at`` (one time for all frames, or one
-    for each) are little-endian 64-bit integers.
+    ``ends`` and ``received_at`` (one time for all frames, or one for each) are little-endian 64-bit integers.
     """
-    number, reason = pa.py_buffer(_to_bytes(batch.first_number)), batch.malformed
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.Array.from_buffers(pa.int64(), 1, [None, number]),
-            _one(pa.binary(), _to_bytes(batch.received_at)),
-            _one(pa.string(), batch.version.encode()),
-            _one(pa.string(), batch.dialect.encode()),
-            _one(pa.string(), batch.receiver.encode()),
-            pa.nulls(1, pa.string()) if reason is None else _one(pa.string(), reason.encode()),
-            _one(pa.binary(), _to_bytes(batch.ends)),
-            _one(pa.large_binary(), batch.data),
-        ],
-        schema=SCHEMA,
+    pieces = [batch.data for batch in batches]
+    size = sum(map(len, pieces))
+    batch = FrameBatch.join(batches, b"")
+    text = json.dumps([batch.version, batch.dialect, batch.receiver, batch.malformed]).encode()
+    times, ends = _to_bytes(batch.received_at), _to_bytes(batch.ends)
+    yield b"".join(
+        (_HEAD.pack(_FORMAT, batch.first_number, len(times), len(ends), len(text), size), times, ends, text)
     )
+    yield from pieces if size >= _SENT_ALONE * len(pieces) else [b"".join(pieces)]
 
 
-def _one(kind: pa.DataType, value: bytes | memoryview) -> pa.Array:
-    """An array of one value, whose bytes are not copied.
-
-    ``pa.array`` imports pandas if that is installed: 0.3 s of processor time before the first row, and 50 MiB
-    (November 2026).
-    """
-    data = pa.py_buffer(value)
-    offsets = np.array([0, data.size], dtype="<i8" if kind == pa.large_binary() else "<i4")
-    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(offsets), data])
-
-
-def from_record(record: pa.RecordBatch) -> FrameBatch:
-    """The inverse of :func:`to_record`. ``data`` is a view of the record's memory."""
-    ends, times = (_integers(record.column(name)) for name in ("ends", "received_at"))
-    return FrameBatch(
-        data=memoryview(record.column("data")[0].as_buffer()),
-        ends=ends,
-        first_number=record.column("first_number")[0].as_py(),
-        received_at=times if len(times) > 1 else int(times[0]),
-        version=record.column("version")[0].as_py(),
-        dialect=record.column("dialect")[0].as_py(),
-        receiver=record.column("receiver")[0].as_py(),
-        malformed=record.column("malformed")[0].as_py(),
-    )
+def end_of_answer(error: str = "") -> bytes:
+    """The end of an answer; of one that is not whole, with the text of the ``error``."""
+    text = error.encode(errors="replace")
+    return _HEAD.pack(_FORMAT, 0, 0, 0, len(text), 0) + text
 
 
 def _to_bytes(integers: int | Ends) -> bytes:
     return np.asarray(integers, dtype="<i8").tobytes()
 
 
-def _integers(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
-    return np.frombuffer(column[0].as_buffer(), dtype="<i8")
+# --- memory that is used again
+
+_LEAST = 1 << 20
+"""Bytes of the smallest piece of memory, which most frame batches fit into."""
+_KEPT = 8 << 20
+"""Bytes of the largest piece that is kept. A judgement, not measured."""
+_free: deque[npt.NDArray[np.uint8]] = deque(maxlen=4)
+"""Pieces that nothing refers to. Four are a judgement."""
+
+
+def _memory(size: int) -> memoryview:
+    """Memory for ``size`` bytes, which is used again when nothing refers to it any more.
+
+    With bodies of 10 KB, new pages for each batch were a third of a worker's processor time (November 2026).
+    """
+    try:
+        while len(piece := _free.pop()) < size:
+            pass
+    except IndexError:
+        piece = np.empty(max(size, _LEAST), np.uint8)
+    used = piece[:size]
+    if len(piece) <= _KEPT:
+        weakref.finalize(used, _free.append, piece).atexit = False
+    return used.data
 
 
 # --- the token, the key pair, the address and the ticket
@@ -159,6 +161,26 @@ def new_key_pair() -> KeyPair:
     )
 
 
+def tls_context(key_pair: KeyPair, protocol: int) -> ssl.SSLContext:
+    """The context of either side: it presents the key pair, and accepts no other."""
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=key_pair.certificate.decode())
+    with as_file((key_pair.certificate + key_pair.key).decode()) as file:
+        context.load_cert_chain(file or "")
+    return context
+
+
+def prepare(connection: socket.socket) -> None:
+    """Set either side of a connection so that it sends at once, and ends if the other machine is gone."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 @dataclass(frozen=True)
 class FrameServerAddress:
     """Where a frame server listens, and what a client must present: the token and, with TLS, the key pair.
@@ -176,11 +198,6 @@ class FrameServerAddress:
         """``host:port``, for texts."""
         return host_port(self.host, self.port)
 
-    @property
-    def location(self) -> str:
-        """The address as a Flight location."""
-        return f"grpc+{'tcp' if self.key_pair is None else 'tls'}://{self.host_port}"
-
 
 @dataclass(frozen=True)
 class RangeTicket:
@@ -195,10 +212,10 @@ class RangeTicket:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> RangeTicket:
-        """The inverse of :meth:`to_bytes`. Raises ValueError for any other bytes."""
+        """The inverse of :meth:`to_bytes`. Raises FrameServerError for any other bytes."""
         match = _TICKET.fullmatch(raw)
         if match is None:
-            raise ValueError("not the id of a log and two numbers")
+            raise FrameServerError("the ticket is not a range of frames: the id of a log and two numbers")
         log, low, high = match.groups()
         return cls(log.decode(), int(low), int(high))
 
@@ -206,16 +223,10 @@ class RangeTicket:
 # --- how a task fetches its frames
 
 MOST_CONNECTIONS = 4
-"""How many connections a worker keeps, over all queries. A new one takes 2 ms of processor time, 10 ms on a
-busy machine, and more with TLS (November 2026). Four is a judgement."""
+"""How many unused connections a worker keeps, over all queries. Four is a judgement."""
 
 IDLE = 60.0
-"""Seconds after which an unused connection ends. The next read makes a new one. A judgement, not measured."""
-
-
-# Flight raises OSError for an error of the server that takes more than some 7,000 octets of metadata. What is
-# not ASCII takes at least six there (pyarrow 26.0.1, November 2026).
-_FAILURES = (OSError, pa.ArrowException)
+"""Seconds after which an unused connection ends. A judgement, not measured."""
 
 
 def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
@@ -226,13 +237,12 @@ def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBat
     """
     expected = ticket.low
     try:
-        for batch in _stream(address, ticket):
+        for batch in _answer(address, ticket.to_bytes()):
             if batch.first_number != expected:
                 break
             expected += len(batch.ends)
             yield batch
-    except _FAILURES as error:
-        _connections.forget(address)
+    except OSError as error:
         raise FrameServerError(
             f"frames [{ticket.low}, {ticket.high}) of log {ticket.log} could not be fetched from "
             f"{address.host_port}: {error}"
@@ -244,90 +254,134 @@ def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBat
         )
 
 
-def _stream(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
-    client = _connections.to(address)
-    for chunk in client.do_get(flight.Ticket(ticket.to_bytes()), _call_options(address)):
-        yield from_record(chunk.data)
-
-
-def _call_options(address: FrameServerAddress, timeout: float | None = None) -> flight.FlightCallOptions:
-    """Options with the token; ``timeout`` in seconds, None: none."""
-    headers = [(AUTHORIZATION.encode(), f"Bearer {address.token}".encode())]
-    return flight.FlightCallOptions(timeout, headers=headers)
-
-
 def report(address: FrameServerAddress, counts: Sequence[tuple[str, str, str, int]]) -> None:
     """Tell the reader process what a task has noticed: kind, destination, dialect and how many messages.
 
-    Nothing depends on it, so it may fail, and does if it takes longer than five seconds.
+    Nothing depends on it, so it may fail, and does if no answer comes for five seconds.
     """
-    action, options = (
-        flight.Action(REPORT, json.dumps(counts).encode()),
-        _call_options(address, _REPORT_TIMEOUT),
-    )
     try:
-        list(_connections.to(address).do_action(action, options))
-    except _FAILURES as error:
-        _connections.forget(address)
+        list(_answer(address, b"%b %b" % (REPORT, json.dumps(counts).encode()), _REPORT_TIMEOUT))
+    except OSError as error:
         log.debug("what a task noticed could not be reported: %s", error)
 
 
-class _Connections:
-    """The connections that this process keeps from task to task. Thread-safe.
+def _answer(
+    address: FrameServerAddress, request: bytes, timeout: float | None = None
+) -> Iterator[FrameBatch]:
+    """Make a request, and yield the frame batches of the answer.
 
-    The connection that was used least recently is forgotten first. A read keeps a reference to its client,
-    and a connection ends when nothing refers to its client any more.
+    A connection is kept only after a whole answer. Raises OSError, also if the frame server refuses.
     """
+    connection = _connections.take(address)
+    try:
+        connection.ask(request, timeout)
+        while (batch := connection.next_batch()) is not None:
+            yield batch
+    except BaseException:
+        connection.close()
+        raise
+    _connections.keep(connection)
+
+
+class _Connection:
+    """A connection to a frame server, for one request at a time. Its methods raise OSError."""
+
+    def __init__(self, address: FrameServerAddress) -> None:
+        self.address = address
+        made = socket.create_connection((address.host, address.port), _CONNECT_TIMEOUT)
+        try:
+            prepare(made)
+            if address.key_pair is not None:
+                context = tls_context(address.key_pair, ssl.PROTOCOL_TLS_CLIENT)
+                made = context.wrap_socket(made, server_hostname=NAME)
+        except BaseException:
+            made.close()
+            raise
+        self._socket = made
+        self._used = time.monotonic()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a new request may use it: it has not ended, and will not for a while."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return time.monotonic() - self._used < IDLE / 2 and not poll.poll(0)
+
+    def ask(self, request: bytes, timeout: float | None) -> None:
+        self._socket.settimeout(timeout)
+        self._socket.sendall(b"%b %b\n" % (self.address.token.encode(), request))
+
+    def next_batch(self) -> FrameBatch | None:
+        """The next batch; None at the end of the answer."""
+        format_, first, *sizes = _HEAD.unpack(self._read(memoryview(bytearray(_HEAD.size))))
+        if format_ != _FORMAT or max(sizes) >= _TOO_MANY:
+            raise ConnectionError("what listens there is no frame server of this release")
+        times, ends, text, size = sizes
+        said = self._read(memoryview(bytearray(times + ends + text)))
+        if not ends:
+            if text:
+                raise ConnectionRefusedError(bytes(said).decode(errors="replace"))
+            self._used = time.monotonic()
+            return None
+        received_at, frame_ends = (np.frombuffer(part, "<i8") for part in (said[:times], said[times:-text]))
+        version, dialect, receiver, malformed = json.loads(bytes(said[-text:]))
+        return FrameBatch(
+            self._read(_memory(size)),
+            frame_ends,
+            first,
+            received_at if len(received_at) > 1 else int(received_at[0]),
+            *(version, dialect, receiver, malformed),
+        )
+
+    def _read(self, into: memoryview) -> memoryview:
+        """Fill ``into``, and return it."""
+        left = into
+        while left:
+            count = self._socket.recv_into(left)
+            if not count:
+                raise ConnectionResetError("the frame server closed the connection")
+            left = left[count:]
+        return into
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class _Connections:
+    """The connections that this process keeps from task to task, those used last at the end. Thread-safe."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """In a forked process: the connections are the parent's."""
         self._lock = threading.Lock()
-        self._clients: dict[FrameServerAddress, flight.FlightClient] = {}
+        self._kept: list[_Connection] = []
 
-    def to(self, address: FrameServerAddress) -> flight.FlightClient:
+    def take(self, address: FrameServerAddress) -> _Connection:
+        """A connection for a request: one that was kept, or a new one. Raises OSError."""
+        while (kept := self._next(address)) is not None:
+            if kept.is_usable:
+                return kept
+            kept.close()
+        return _Connection(address)
+
+    def _next(self, address: FrameServerAddress) -> _Connection | None:
         with self._lock:
-            client = self._clients.pop(address, None) or _client(address)
-            self._clients[address] = client
-            while len(self._clients) > MOST_CONNECTIONS:
-                del self._clients[next(iter(self._clients))]
-            return client
+            found = next((one for one in self._kept if one.address == address), None)
+            if found is not None:
+                self._kept.remove(found)
+            return found
 
-    def forget(self, address: FrameServerAddress) -> None:
-        """Have the next read make a new connection. After a failure gRPC would wait before it tries again."""
+    def keep(self, connection: _Connection) -> None:
+        """Keep a connection that waits for a request; the one that was kept longest may end for it."""
         with self._lock:
-            self._clients.pop(address, None)
-
-    def leave_to_the_parent(self) -> None:
-        """Forget the clients in a forked process without closing them.
-
-        gRPC's threads exist only in the parent. So the clients cannot be used here, and a close would never
-        return. Nor may Python close them when this process ends.
-        """
-        for client in self._clients.values():
-            # This reference is never released, so the client is never closed.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
-        self._lock, self._clients = threading.Lock(), {}
+            self._kept.append(connection)
+            if len(self._kept) > MOST_CONNECTIONS:
+                self._kept.pop(0).close()
 
 
 _connections = _Connections()
 # A user's code in the same worker may fork.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_connections.leave_to_the_parent)
-
-
-def _client(address: FrameServerAddress) -> flight.FlightClient:
-    tls: dict[str, Any] = {}
-    if address.key_pair is not None:
-        tls = {
-            "tls_root_certs": address.key_pair.certificate,
-            "cert_chain": address.key_pair.certificate,
-            "private_key": address.key_pair.key,
-            "override_hostname": NAME,
-        }
-    channel = [
-        # Ignore a proxy that the environment names. The frame server is never behind one.
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.client_idle_timeout_ms", int(IDLE * 1000)),
-        # Without this, clients of one address share a connection and its failure.
-        ("grpc.use_local_subchannel_pool", 1),
-    ]
-    return flight.connect(address.location, generic_options=channel, **tls)
+    os.register_at_fork(after_in_child=_connections.forget)

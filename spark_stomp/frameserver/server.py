@@ -1,4 +1,4 @@
-"""The frame server: an Arrow Flight server beside the receivers, and the address on which it listens.
+"""The frame server, beside the receivers: a thread for each task that is connected, and where it listens.
 
 It listens on loopback if the master is local, else on an address of the network. Spark does not tell a source
 its master. But the reader process is a child of the JVM, and the JVM's command line names the master that
@@ -13,29 +13,29 @@ import json
 import os
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.flight as flight
 
 from spark_stomp.errors import OptionError, StompError
-from spark_stomp.frame_batch import FrameBatch, joined
+from spark_stomp.frame_batch import FrameBatch, grouped
 from spark_stomp.frameserver.client import (
-    AUTHORIZATION,
+    IDLE,
     REPORT,
-    SCHEMA,
     FrameServerAddress,
     KeyPair,
     RangeTicket,
+    end_of_answer,
     new_key_pair,
     new_token,
-    to_record,
+    prepare,
+    tls_context,
+    to_wire,
 )
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
@@ -43,8 +43,10 @@ from spark_stomp.options.endpoint import is_loopback
 
 log = get_log(__name__)
 
-# Seconds for which close() waits until the server has shut down. A judgement, not measured.
-_CLOSE = 0.5
+# Seconds between two bytes of a handshake or a first request. A judgement, not measured.
+_HANDSHAKE = 10.0
+# Bytes of the largest request: a report of many destinations. A judgement, not measured.
+_MOST_OCTETS = 1 << 20
 # Seconds to wait for a port that is in use: the last run of the query may be about to close. A judgement.
 _LAST_RUN = 10.0
 # Seconds between two attempts to listen. A judgement, not measured.
@@ -65,9 +67,8 @@ def open_frame_server(
     host, port = frame_server_host(options.frame_server_host), options.frame_server_port or 0
     address = FrameServerAddress(host, port, new_token(), _key_pair(options, host))
     try:
-        await_free(host, port, _LAST_RUN)
-        return FrameServer(address, read_range, take_report)
-    except (OSError, pa.ArrowException) as error:
+        return FrameServer(address, read_range, take_report, _LAST_RUN)
+    except OSError as error:
         raise OptionError(_problem(host, port, error)) from error
 
 
@@ -81,8 +82,8 @@ def _key_pair(options: SourceOptions, host: str) -> KeyPair | None:
     return None
 
 
-def _problem(host: str, port: int, error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+def _problem(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
         return (
             f"frameServerPort = {port} is in use on {host}, by another program or query. Sources that are "
             "read at the same time need different ports. Without frameServerPort each takes a free one"
@@ -94,12 +95,13 @@ def _problem(host: str, port: int, error: Exception) -> str:
 
 
 class FrameServer:
-    """Serves ``do_get(range)`` to every client that presents the token.
+    """Sends the frames of a range to every client that presents the token.
 
     It listens on ``address``. Port 0 means any free port; :attr:`address` has the port that was taken. If
     ``address`` has a key pair, a client must present the same one. ``read_range`` returns the frames of a
-    ticket, or raises a StompError, whose text reaches the task. ``take_report`` is given what tasks report,
-    in any thread: kind, destination, dialect and how many messages.
+    ticket, or raises an error, whose text reaches the task. ``take_report`` is given what tasks report, in
+    any thread: kind, destination, dialect and how many messages. ``patience`` is for how many seconds a port
+    that is in use is waited for. Raises OSError if it cannot listen.
     """
 
     def __init__(
@@ -107,12 +109,21 @@ class FrameServer:
         address: FrameServerAddress,
         read_range: ReadRange,
         take_report: TakeReport = _ignore,
+        patience: float = 0.0,
     ) -> None:
         self._lock = threading.Lock()
         self._unread: set[RangeTicket] = set()
         self._read_at: float | None = None
-        self._flight = _Flight(address, read_range, take_report, self._served)
-        self.address = replace(address, port=self._flight.port)
+        self._read_range = read_range
+        self._take_report = take_report
+        pair = address.key_pair
+        self._tls = None if pair is None else tls_context(pair, ssl.PROTOCOL_TLS_SERVER)
+        self._token = f"{address.token} ".encode()
+        self._sockets: set[socket.socket] = set()
+        self._closed = False
+        self._listener = listening(address.host, address.port, patience)
+        self.address = replace(address, port=self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, name="stomp-frame-server", daemon=True).start()
 
     def expect(self, tickets: Iterable[RangeTicket]) -> None:
         """Expect ``tickets`` from now on: :attr:`read_at` becomes None until all of them have been read."""
@@ -131,74 +142,80 @@ class FrameServer:
                 self._read_at = time.monotonic()
 
     def close(self) -> None:
-        """Stop serving, within half a second. Does not wait longer for a task that takes no frames."""
-        closing = threading.Thread(target=self._flight.shutdown, name="stomp-frame-server-close", daemon=True)
-        closing.start()
-        closing.join(_CLOSE)
+        """Stop serving, at once. A task that is being served fails."""
+        with self._lock:
+            self._closed = True
+            ends = [self._listener, *self._sockets]
+        for end in ends:
+            with suppress(OSError):
+                # Not that of SSLSocket: a thread that sends would go on in plain text.
+                socket.socket.shutdown(end, socket.SHUT_RDWR)
+        self._listener.close()
 
+    def _accept(self) -> None:
+        while self._listener.fileno() >= 0:
+            try:
+                accepted, _ = self._listener.accept()
+            except OSError:
+                time.sleep(_LISTEN_POLL)  # closed; or no descriptor is left
+                continue
+            serving = threading.Thread(target=self._serve, args=(accepted,), name="stomp-frames", daemon=True)
+            try:
+                serving.start()
+            except RuntimeError:
+                accepted.close()  # no thread is left
 
-class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships no types
-    def __init__(
-        self,
-        address: FrameServerAddress,
-        read_range: ReadRange,
-        take_report: TakeReport,
-        on_served: Callable[[RangeTicket], None],
-    ) -> None:
-        tls = {} if address.key_pair is None else _mutual_tls(address.key_pair)
-        super().__init__(
-            address.location, middleware={"token": _TokenMiddlewareFactory(address.token)}, **tls
-        )
-        self._read_range = read_range
-        self._take_report = take_report
-        self._on_served = on_served
-
-    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
-        wanted = _parsed(ticket.ticket)
+    def _serve(self, accepted: socket.socket) -> None:
+        """Answer the requests of a connection."""
+        end = accepted
         try:
-            batches = self._read_range(wanted)
+            prepare(end)
+            end.settimeout(_HANDSHAKE)
+            if self._tls is not None:
+                end = self._tls.wrap_socket(end, server_side=True, do_handshake_on_connect=False)
+            with self._lock:
+                if self._closed:
+                    return
+                self._sockets.add(end)
+            if isinstance(end, ssl.SSLSocket):
+                end.do_handshake()
+            with end.makefile("rb") as requests:
+                while token := requests.read(len(self._token)):
+                    # Compared in constant time, so that nobody can guess the token character by character.
+                    if not hmac.compare_digest(token, self._token):
+                        end.sendall(end_of_answer("the frame server token is missing or wrong"))
+                        break
+                    request = requests.readline(_MOST_OCTETS)
+                    end.settimeout(None)  # a task may be slow
+                    for piece in self._answer(request.removesuffix(b"\n")):
+                        end.sendall(piece)
+                    end.settimeout(IDLE)
+        except OSError as error:
+            log.debug("a connection to the frame server ended: %s", error)
+        finally:
+            with self._lock:
+                self._sockets.discard(end)
+            end.close()
+
+    def _answer(self, request: bytes) -> Iterator[bytes | memoryview]:
+        """The pieces of the answer. Its end says what is wrong, so that a task fails with that text."""
+        problem = ""
+        try:
+            word, _, rest = request.partition(b" ")
+            if word == REPORT:
+                for kind, destination, dialect, count in json.loads(rest):
+                    self._take_report(kind, destination, dialect, count)
+            else:
+                ticket = RangeTicket.from_bytes(request)
+                for batches in grouped(self._read_range(ticket)):
+                    yield from to_wire(batches)
+                self._served(ticket)
         except StompError as error:
-            raise flight.FlightServerError(str(error)) from error
-        return flight.GeneratorStream(SCHEMA, self._records(wanted, batches))
-
-    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> list[flight.Result]:
-        if action.type != REPORT:
-            raise flight.FlightServerError(f"there is no action {action.type}")
-        for kind, destination, dialect, count in json.loads(action.body.to_pybytes()):
-            self._take_report(kind, destination, dialect, count)
-        return []
-
-    def _records(self, wanted: RangeTicket, batches: Iterator[FrameBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in joined(batches):
-            yield to_record(batch)
-        self._on_served(wanted)
-
-
-def _mutual_tls(key_pair: KeyPair) -> dict[str, Any]:
-    """Server arguments that refuse a client with another certificate in the handshake."""
-    return {
-        "tls_certificates": [(key_pair.certificate, key_pair.key)],
-        "root_certificates": key_pair.certificate,
-        "verify_client": True,
-    }
-
-
-def _parsed(raw: bytes) -> RangeTicket:
-    try:
-        return RangeTicket.from_bytes(raw)
-    except ValueError as error:
-        raise flight.FlightServerError("the ticket is not a range of frames") from error
-
-
-class _TokenMiddlewareFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    def __init__(self, token: str) -> None:
-        self._expected = f"Bearer {token}"
-
-    def start_call(self, info: flight.CallInfo, headers: dict[str, list[str]]) -> None:
-        presented = next((values[0] for key, values in headers.items() if key.lower() == AUTHORIZATION), "")
-        # Compared in constant time, so that nobody can guess the token character by character.
-        if not hmac.compare_digest(presented.encode(), self._expected.encode()):
-            raise flight.FlightUnauthenticatedError("the frame server token is missing or wrong")
+            problem = str(error)
+        except Exception as error:
+            log.exception("a task cannot be served")
+            problem = repr(error)
+        yield end_of_answer(problem)
 
 
 # --- the address
@@ -259,20 +276,17 @@ def _reachable(address: str) -> bool:
     return not (parsed.is_loopback or parsed.is_link_local)
 
 
-def await_free(host: str, port: int, timeout: float) -> None:
-    """Wait until a server can listen on ``host`` and ``port``. Port 0 means any free port.
+def listening(host: str, port: int, patience: float) -> socket.socket:
+    """A socket that listens on ``host`` and ``port``. Port 0 means any free port.
 
-    Raises OSError if none can within ``timeout`` seconds, with the reason, which gRPC does not give.
+    Raises OSError if there is none within ``patience`` seconds.
     """
-    family, kind, protocol, _, at = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    deadline = time.monotonic() + timeout
+    family, _, _, _, at = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    deadline = time.monotonic() + patience
     while True:
         try:
-            with socket.socket(family, kind, protocol) as probe:
-                # gRPC sets this option too: connections of an ended server do not block the port.
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(at)
-                return
+            return socket.create_server(at, family=family, dualstack_ipv6=both)
         except OSError as error:
             if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
                 raise

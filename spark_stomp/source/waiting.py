@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
 import time
 from collections import deque
@@ -27,6 +29,8 @@ EMPTY_OR_TAKEN: Final = " (it is empty, or another consumer has them)"
 _SETTLED = 5.0
 # Seconds between two looks, and how many looks a rate is taken over.
 _PERIOD, _LOOKS = 1.0, 11
+# The part of its fastest rate below which a query is slow. A judgement, not measured.
+_SLOW = 0.1
 # Seconds after which a wait is logged. Then the pauses double, up to the longest one.
 _FIRST, _LONGEST = 10.0, 600.0
 
@@ -166,10 +170,22 @@ def _waits(known: Known) -> str:
     return f" ({waits((one.standing for one in every), sum(one.own for one in every))})"
 
 
+def give_back_memory() -> None:
+    """Give memory that is free back to the system. glibc keeps what lies between memory that is in use.
+
+    A reader process that had held 243 MiB in bodies of 10 KB, and nothing any more, had 322 MiB before and 88
+    MiB after this, which took 60 ms (November 2026).
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
+
+
 class Monitor:
     """Looks once a second, in its own thread, what a query waits for and how fast it is.
 
-    A wait is logged after ten seconds, then less and less often; the end of a drain every ten seconds.
+    A wait is logged after ten seconds, then less and less often; the end of a drain every ten seconds. When
+    the query has become slow, memory is given back.
 
     ``look`` takes the rate of received messages and returns what the query waits for. ``counts`` returns how
     many messages were received and committed so far.
@@ -185,6 +201,7 @@ class Monitor:
         self._on: str | None = None
         self._since: float | None = None
         self._began = self._due = 0.0
+        self._fastest = 0.0  # since memory was given back
         self._stopping = threading.Event()
 
     def start(self) -> None:
@@ -205,6 +222,10 @@ class Monitor:
         received, committed = (
             (b - a) / (now - then) if now > then else 0.0 for a, b in zip(old, new, strict=True)
         )
+        self._fastest = max(self._fastest, received + committed)
+        if received + committed < self._fastest * _SLOW:
+            self._fastest = received + committed
+            give_back_memory()
         waiting = self._look(received)
         on = None if waiting is None else waiting.on
         if on != self._on:

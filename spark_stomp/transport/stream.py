@@ -254,7 +254,7 @@ def _load_client(context: ssl.SSLContext, cert: str, tls: TlsOptions) -> None:
         return tls.key_password or ""
 
     try:
-        with _as_file(cert) as cert_file, _as_file(key) as key_file:
+        with as_file(cert) as cert_file, as_file(key) as key_file:
             # Without this function OpenSSL would ask for a missing password on the terminal.
             context.load_cert_chain(cert_file or "", key_file, password)
     except OSError as error:
@@ -298,7 +298,7 @@ def _pem_problem(value: str, block: str) -> str:
 
 
 @contextlib.contextmanager
-def _as_file(value: str | None) -> Iterator[str | None]:
+def as_file(value: str | None) -> Iterator[str | None]:
     """A path from which OpenSSL can read ``value``: it loads certificates and keys only from files.
 
     If ``value`` is PEM text, the file is in memory, so that a killed process leaves no key on the disk. On a

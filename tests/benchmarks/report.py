@@ -40,7 +40,9 @@ def main() -> None:
         raise SystemExit(f"there are no results in {FOLDER}: run a benchmark first")
     PLOTS.mkdir(exist_ok=True)
     plots = draw(found, PLOTS)
-    PAGE.write_text(render([found[name] for name in [*_TITLES, *found] if name in found], plots))
+    PAGE.write_text(
+        render([found[name] for name in dict.fromkeys([*_TITLES, *found]) if name in found], plots)
+    )
     print(f"{PAGE}, {', '.join(str(plot) for plot in plots)}")
 
 

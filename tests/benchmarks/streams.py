@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from support.spark import Running
 
-from benchmarks.usage import Processes, difference
+from benchmarks.usage import READER, Processes, difference
 from spark_stomp.status import read_status
 
 _PATIENCE = 1_800.0
@@ -47,13 +47,15 @@ class Streamed:
     """From the first subscription to the end of the last batch.
 
     ``spent`` are processor seconds by role for the last ``counted`` messages: without the start, unless all
-    came in one batch.
+    came in one batch. ``received`` are those of the process that receives, for all messages: it is ahead of
+    what is counted by up to a window.
     """
 
     seconds: float
     batches: list[int]
     spent: dict[str, float]
     counted: int
+    received: float
 
     @property
     def steady(self) -> list[int]:
@@ -68,8 +70,14 @@ class Streamed:
             "batches": len(self.batches),
             "smallest batch": min(sizes),
             "median batch": statistics.median(sizes),
-            **{f"{role} a million": round(s * 1e6 / self.counted, 2) for role, s in self.spent.items()},
+            **a_million(self.spent, self.counted),
+            **a_million({f"{READER} s": self.received}, sum(self.batches)),
         }
+
+
+def a_million(spent: Mapping[str, float], messages: int) -> dict[str, float]:
+    """Processor seconds by role for a million messages, of those for so many."""
+    return {f"{role} a million": round(seconds * 1e6 / messages, 2) for role, seconds in spent.items()}
 
 
 def run(
@@ -88,21 +96,31 @@ def run(
         folder = Path(name)
         status = folder / "status.json"
         stream = spark.readStream.format("stomp").options(**options).option("statusFile", str(status))
-        start = 0, processes.seconds()
+        start, readers = (0, processes.seconds()), list[tuple[float, float]]()
         with Running(stream.load(), folder / "checkpoint", count) as query:
 
             def done() -> bool:
                 nonlocal start
                 meanwhile(count)
+                if not readers or not connected_since(status):
+                    readers.append((time.time(), processes.seconds().get(f"{READER} s", 0.0)))
                 if not start[0] and _START * messages <= count.total < messages:
                     start = count.total, processes.seconds()
                 return count.total >= messages
 
             query.wait(done, _PATIENCE, f"{messages} messages", every=0.1)
-            spent = difference(processes.seconds(), start[1])
+            ended = processes.seconds()
             query.wait(lambda: connected_since(status), what="the status file")
-            seconds = count.ended - connected_since(status)
-            return Streamed(seconds, count.batches, spent, count.total - start[0])
+            since = connected_since(status)
+            # The last that was seen before the subscription.
+            before = max((one for one in readers if one[0] <= since), default=readers[0])[1]
+            return Streamed(
+                count.ended - since,
+                count.batches,
+                difference(ended, start[1]),
+                count.total - start[0],
+                ended.get(f"{READER} s", 0.0) - before,
+            )
 
 
 def connected_since(status: Path) -> float:
@@ -114,19 +132,21 @@ def connected_since(status: Path) -> float:
     return min(datetime.fromisoformat(text).timestamp() for text in since) if since else 0.0
 
 
-def rate(frame: DataFrame, messages: int, *, warm_up: bool = True) -> float:
-    """Rows per second of a query over ``frame``, without its first batch if that is a warm-up."""
+def rate(frame: DataFrame, messages: int, processes: Processes) -> tuple[float, dict[str, float]]:
+    """Rows per second over ``frame``; and processor seconds for a million, without the first batch."""
     seen: list[tuple[float, int]] = []
+    spent: list[dict[str, float]] = []
 
     def sink(batch: DataFrame, batch_id: int) -> None:
         begun = time.monotonic()
         count = batch.count()
         if count:
             seen.append((begun, count))
+            spent.append(processes.seconds())
 
     with tempfile.TemporaryDirectory() as folder, Running(frame, Path(folder), sink) as query:
         query.wait(lambda: sum(count for _, count in seen) >= messages, _PATIENCE, "all rows", every=0.005)
         ended = time.monotonic()
-    # The first batch pays for starting workers; it is left out where there are others.
-    counted = (seen[1:] if warm_up else seen) or seen
-    return sum(count for _, count in counted) / (ended - counted[0][0])
+    every, later = (sum(count for _, count in batches) for batches in (seen, seen[1:]))
+    used = a_million(difference(spent[-1], spent[0]), later) if later else {}
+    return every / (ended - seen[0][0]), used

@@ -25,7 +25,8 @@ LAYERS = (
     ("protocol",),
     ("brokers",),
     ("options", "columns", "files"),
-    ("transport", "arrow", "devbroker", "frameserver", "journal"),
+    ("transport", "arrow", "devbroker", "journal"),
+    ("frameserver",),
     ("receiver",),
     ("status",),
     ("source", "sink"),
@@ -35,10 +36,10 @@ LAYERS = (
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
-SOCKET_PARTS = {"transport", "devbroker"}
+SOCKET_PARTS = {"transport", "devbroker", "frameserver"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
-# One asks what the machine's own address is, the other sets an option of Spark's socket.
-SEND_NOTHING = {PACKAGE / "frameserver" / "server.py", PACKAGE / "spark" / "worker_tuning.py"}
+# It sets an option of Spark's socket.
+SEND_NOTHING = {PACKAGE / "spark" / "worker_tuning.py"}
 # Behind an extra, and imported only when a URL or a command asks for it.
 EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}} | {
     PACKAGE / "commands" / f"{name}.py": {"rich"} for name in ("messages", "probe", "screen", "status", "why")

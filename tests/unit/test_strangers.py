@@ -48,13 +48,12 @@ OTHER_ERRORS = {
     "RuntimeError": {"devbroker/server.py"},
     "TypeError": {"source/offsets.py"},
     "AttributeError": {"__init__.py"},
-    # To the task, which makes an FrameServerError of it.
-    "FlightServerError": {"frameserver/server.py"},
-    "FlightUnauthenticatedError": {"frameserver/server.py"},
+    # In the task, which makes a FrameServerError of it.
+    "ConnectionRefusedError": {"frameserver/client.py"},
+    "ConnectionResetError": {"frameserver/client.py"},
     # Caught where they are raised from, or with quoting.
     "ValueError": {
         *(
-            "frameserver/client.py",
             "journal/formats.py",
             "files.py",
             "options/endpoint.py",

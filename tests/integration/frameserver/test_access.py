@@ -1,27 +1,26 @@
-"""Who gets what from the frame server: bare Flight clients with all, some and none of what it wants."""
+"""Who gets what from the frame server: bare clients with all, some and none of what it wants."""
 
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.flight as flight
 import pytest
 
+from spark_stomp.errors import FrameServerError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch, report
 from spark_stomp.frameserver import client as frame_client
 from spark_stomp.frameserver.client import NAME, KeyPair, new_key_pair, new_token
+from spark_stomp.transport.stream import as_file
 
 FRAME = b"MESSAGE\nmessage-id:1\n\nvery secret\0"
 TICKET = RangeTicket("e", 0, 1)
 PATIENCE = 20.0
-
-Call = Callable[[flight.FlightClient, flight.FlightCallOptions], Any]
 
 
 class Serving:
@@ -68,101 +67,87 @@ def plain() -> Iterator[Serving]:
     made.server.close()
 
 
-CALLS: dict[str, Call] = {
-    "do_get": lambda client, options: client.do_get(flight.Ticket(TICKET.to_bytes()), options).read_all(),
-    "do_action": lambda client, options: list(client.do_action(flight.Action("status", b""), options)),
-    "list_actions": lambda client, options: client.list_actions(options),
-    "list_flights": lambda client, options: list(client.list_flights(options=options)),
-    "do_put": lambda client, options: put(client, options),
-    "do_exchange": lambda client, options: exchanged(client, options),
-}
+REQUESTS = {"ticket": TICKET.to_bytes(), "report": b'report [["k", "d", "", 1]]'}
+REFUSED = b"token is missing or wrong"
 
 
-def put(client: flight.FlightClient, options: flight.FlightCallOptions) -> None:
-    writer, _ = client.do_put(flight.FlightDescriptor.for_path("x"), pa.schema([("x", pa.int64())]), options)
-    writer.close()
-
-
-def exchanged(client: flight.FlightClient, options: flight.FlightCallOptions) -> Any:
-    writer, reader = client.do_exchange(flight.FlightDescriptor.for_path("x"), options)
-    writer.done_writing()
-    return reader.read_chunk()
-
-
-def bare(
-    address: FrameServerAddress, *, root: KeyPair | None, own: KeyPair | None, name: str = NAME
-) -> flight.FlightClient:
+def bare(address: FrameServerAddress, root: KeyPair | None, own: KeyPair | None) -> socket.socket:
     """A client that trusts ``root`` and presents ``own``; without both it speaks plain text."""
-    tls: dict[str, Any] = {}
-    if root is not None:
-        tls = {"tls_root_certs": root.certificate, "override_hostname": name}
+    connection = socket.create_connection((address.host, address.port), PATIENCE)
+    if root is None:
+        return connection
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=root.certificate.decode())
     if own is not None:
-        tls |= {"cert_chain": own.certificate, "private_key": own.key}
-    scheme = "grpc+tls" if tls else "grpc+tcp"
-    return flight.connect(f"{scheme}://{address.host}:{address.port}", **tls)
+        with as_file((own.certificate + own.key).decode()) as file:
+            context.load_cert_chain(file or "")
+    return context.wrap_socket(connection, server_hostname=NAME)
 
 
-def with_token(token: str | None) -> flight.FlightCallOptions:
-    headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-    return flight.FlightCallOptions(timeout=PATIENCE, headers=headers)
+def answer(connection: socket.socket, said: bytes) -> bytes:
+    """All that comes until the server closes the connection, or says nothing more."""
+    found = b""
+    with connection, suppress(OSError):
+        connection.sendall(said)
+        connection.settimeout(1.0)
+        while data := connection.recv(1 << 16):
+            found += data
+    return found
 
 
 def test_who_has_the_pair_and_the_token_gets_the_frame(serving: Serving) -> None:
-    with bare(serving.address, root=serving.address.key_pair, own=serving.address.key_pair) as client:
-        options = with_token(serving.address.token)
-        assert CALLS["do_get"](client, options).column("data")[0].as_py() == FRAME
+    address = serving.address
+    connection = bare(address, address.key_pair, address.key_pair)
+    assert FRAME in answer(connection, b"%b %b\n" % (address.token.encode(), REQUESTS["ticket"]))
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-@pytest.mark.parametrize(
-    "client", ["plain text", "no certificate", "foreign key pair", "stolen certificate", "ended run"]
-)
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+@pytest.mark.parametrize("client", ["plain text", "no certificate", "foreign key pair", "ended run"])
 def test_whoever_has_not_the_pair_gets_nothing_whatever_token_it_has(
-    serving: Serving, ended: FrameServerAddress, client: str, call: Call
+    serving: Serving, ended: FrameServerAddress, client: str, request_: bytes
 ) -> None:
     key_pair, foreign = serving.address.key_pair, new_key_pair()
-    assert key_pair is not None and ended.key_pair is not None
     trusted, presented = {
         "plain text": (None, None),
         "no certificate": (key_pair, None),
         "foreign key pair": (key_pair, foreign),
-        # As anybody sees it who shakes hands with TLS 1.2: without its key.
-        "stolen certificate": (key_pair, KeyPair(key_pair.certificate, foreign.key)),
         "ended run": (key_pair, ended.key_pair),
     }[client]
-    for token in (serving.address.token, ended.token, None):
-        with pytest.raises((flight.FlightUnavailableError, pa.ArrowInvalid)):  # noqa: SIM117 - it is the test
-            with bare(serving.address, root=trusted, own=presented) as connected:
-                call(connected, with_token(token))
-    assert serving.asked == []
+    for token in (serving.address.token, ended.token, ""):
+        found = answer(bare(serving.address, trusted, presented), b"%b %b\n" % (token.encode(), request_))
+        assert b"MESSAGE" not in found and REFUSED not in found
+    assert serving.asked == [] and serving.told == []
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
-@pytest.mark.parametrize("token", ["", "ended", "foreign", "basic"])
+@pytest.mark.parametrize("token", ["", "ended", "foreign", "shifted", "the beginning"])
 def test_whoever_has_not_the_token_gets_nothing(
-    serving: Serving, plain: Serving, ended: FrameServerAddress, token: str, tls: bool, call: Call
+    serving: Serving, plain: Serving, ended: FrameServerAddress, token: str, tls: bool, request_: bytes
 ) -> None:
     asked = serving if tls else plain
-    presented = {"": None, "ended": ended.token, "foreign": new_token(), "basic": f" {asked.address.token}"}[
-        token
-    ]
-    with (
-        bare(asked.address, root=asked.address.key_pair, own=asked.address.key_pair) as client,
-        pytest.raises(flight.FlightUnauthenticatedError, match="token is missing or wrong"),
-    ):
-        call(client, with_token(presented))
-    assert asked.asked == []
+    own = asked.address.token
+    presented = {
+        "": "",
+        "ended": ended.token,
+        "foreign": new_token(),
+        "shifted": f" {own}",
+        "the beginning": own[:-1],
+    }[token]
+    connection = bare(asked.address, asked.address.key_pair, asked.address.key_pair)
+    found = answer(connection, b"%b %b\n" % (presented.encode(), request_ + b" " * len(own)))
+    assert REFUSED in found and b"MESSAGE" not in found
+    assert asked.asked == [] and asked.told == []
 
 
-@pytest.mark.parametrize("call", ["list_actions", "list_flights", "do_put", "do_exchange"])
-def test_what_it_does_not_offer_it_does_not_do(serving: Serving, call: str) -> None:
-    key_pair = serving.address.key_pair
-    with (
-        bare(serving.address, root=key_pair, own=key_pair) as client,
-        pytest.raises(pa.ArrowNotImplementedError),
-    ):
-        CALLS[call](client, with_token(serving.address.token))
+def test_a_request_without_a_token_takes_no_memory(plain: Serving) -> None:
+    """It is refused by its first octets, and the others are not read."""
+    with bare(plain.address, None, None) as connection:
+        connection.settimeout(PATIENCE)
+        with pytest.raises(ConnectionError):
+            for _ in range(1024):
+                connection.sendall(b"x" * (1 << 20))
+    assert plain.asked == []
 
 
 def test_what_a_task_has_noticed_comes_whole(serving: Serving) -> None:
@@ -188,21 +173,11 @@ def test_a_report_that_nobody_answers_holds_no_task_up(monkeypatch: pytest.Monke
         server.close()
 
 
-def test_a_report_needs_the_token_and_other_actions_are_none(serving: Serving) -> None:
-    key_pair, action = serving.address.key_pair, flight.Action("report", b'[["k", "d", "", 1]]')
-    with bare(serving.address, root=key_pair, own=key_pair) as client:
-        with pytest.raises(flight.FlightUnauthenticatedError):
-            list(client.do_action(action, with_token(new_token())))
-        with pytest.raises(pa.ArrowException, match="no action status"):
-            CALLS["do_action"](client, with_token(serving.address.token))
-    assert serving.told == []
-
-
 def test_a_task_talks_to_nobody_without_the_key_pair(serving: Serving) -> None:
     # Who takes the port of a frame server that has ended gets neither a token nor a task that trusts it.
     for impostor in (Serving(new_key_pair()), Serving(None)):
         task = replace(impostor.address, key_pair=serving.address.key_pair)
-        with pytest.raises(Exception, match="STOMP_FRAME_SERVER_FAILED"):
+        with pytest.raises(FrameServerError):
             list(fetch(task, TICKET))
         assert impostor.asked == []
         impostor.server.close()
@@ -211,14 +186,15 @@ def test_a_task_talks_to_nobody_without_the_key_pair(serving: Serving) -> None:
 @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
 def test_junk_on_the_port_harms_nobody_else(serving: Serving, plain: Serving, tls: bool) -> None:
     asked = serving if tls else plain
-    with socket.create_connection(("127.0.0.1", asked.address.port), PATIENCE) as connection:
-        connection.sendall(b"STOMP\naccept-version:1.2\n\n\0" * 100)
-        assert FRAME[:7] not in connection.recv(1 << 16)
+    junk = b"STOMP\naccept-version:1.2\n\n\0" * 100
+    assert FRAME[:7] not in answer(bare(asked.address, None, None), junk)
     assert len(list(fetch(asked.address, TICKET))) == 1
 
 
 MALFORMED = {
     "nothing": b"",
+    "a report without JSON": b"report x",
+    "a report of another form": b"report [1]",
     "JSON of an earlier release": b'["e", 0, 1]',
     "deep JSON": b"[" * 100_000,
     "Infinity in JSON": b'["e", 0, Infinity]',
@@ -231,7 +207,6 @@ MALFORMED = {
     "a long id": b"e" * 100_000 + b" 0 1",
     "another encoding": "e 0 1".encode("utf-16"),
     "other digits": "e 0 \u0661".encode(),
-    "a line end": b"e 0 1\n",
     "too much": b"e 0 1 2",
     "NUL": b"e\0 0 1",
     "a MiB": b" " * (1 << 20),
@@ -239,12 +214,12 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED)
-def test_a_malformed_ticket_is_refused_in_plain_words(
+def test_a_malformed_request_is_an_error_and_no_more(
     plain: Serving, raw: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    client = bare(plain.address, root=None, own=None)
-    with client, pytest.raises(flight.FlightServerError, match="not a range of frames") as caught:
-        client.do_get(flight.Ticket(raw), with_token(plain.address.token)).read_all()
-    assert "Traceback" not in str(caught.value)
-    assert "Traceback" not in capfd.readouterr().err
-    assert plain.asked == []
+    connection = bare(plain.address, None, None)
+    found = answer(connection, b"%b %b\n" % (plain.address.token.encode(), raw))
+    assert len(found) > len(frame_client.end_of_answer()) and b"MESSAGE" not in found
+    assert b"Traceback" not in found and "Traceback" not in capfd.readouterr().err
+    assert plain.asked == [] and plain.told == []
+    assert len(list(fetch(plain.address, TICKET))) == 1

@@ -26,7 +26,7 @@ assert len(list(fetch(address, ticket))) == 1
 
 
 def test_a_fork_ends_and_its_parent_reads_on() -> None:
-    """The fork has the clients without gRPC's threads: closing a client there would never end."""
+    """The connections are those of the parent, and the fork must not use them."""
     server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token()), lambda ticket: iter([BATCH]))
     arguments = [sys.executable, "-c", WORKER, str(server.address.port), server.address.token]
     try:

@@ -157,4 +157,4 @@ class TestAddress:
         assert frame_server_host(None) == expected
 
     def test_ipv6_is_bracketed(self) -> None:
-        assert FrameServerAddress("::1", 5, "t").location == "grpc+tcp://[::1]:5"
+        assert FrameServerAddress("::1", 5, "t").host_port == "[::1]:5"

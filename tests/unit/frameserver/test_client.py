@@ -1,56 +1,44 @@
-"""spark_stomp.frameserver.client: a frame batch as a record of one row, and back; the key pair of a run."""
+"""spark_stomp.frameserver.client: the memory of frames, and the key pair of a run."""
 
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from importlib.util import find_spec
 
-import numpy as np
-import pytest
 from cryptography import x509
 
-from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver.client import from_record, new_key_pair, to_record
-
-BATCH = FrameBatch(b"one\0two\0", [4, 8], 7, 123, "1.2", "artemis", "/queue/ä#0", None)
-# Spark's process that receives does not need pandas, and importing it takes 0.3 s and 50 MiB.
-WITHOUT_PANDAS = """
-import sys
-from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver.client import to_record
-to_record(FrameBatch(b"one", [3], 0, 0, "1.2"))
-sys.exit("pandas" in sys.modules)
-"""
+from spark_stomp.frameserver import client
+from spark_stomp.frameserver.client import new_key_pair
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [
-        BATCH,
-        replace(BATCH, malformed="a NUL in a header: ü"),
-        replace(BATCH, data=memoryview(b"0123one\0two\0")[4:]),
-        replace(BATCH, received_at=np.array([123, 456])),
-    ],
-    ids=["plain", "malformed", "a view", "with a time for each"],
-)
-def test_a_batch_comes_back(batch: FrameBatch) -> None:
-    record = to_record(batch)
-    record.validate(full=True)
-    found = from_record(record)
-    assert bytes(found.data) == b"one\0two\0"
-    assert list(found.ends) == [4, 8]
-    assert np.array_equal(found.received_at, batch.received_at)
-    rest = {"data": b"", "ends": (), "received_at": 0}
-    assert replace(found, **rest) == replace(batch, **rest)
+def addresses(*sizes: int) -> list[tuple[int, memoryview]]:
+    pieces = [client._memory(size) for size in sizes]
+    return [(memoryview(piece).obj.ctypes.data, piece) for piece in pieces]  # type: ignore[attr-defined]
 
 
-@pytest.mark.skipif(find_spec("pandas") is None, reason="pandas is not installed")
-def test_no_pandas_is_imported_for_it() -> None:
-    assert subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], timeout=60, check=False).returncode == 0
+class TestMemory:
+    def test_it_is_used_again_once_nothing_refers_to_it(self) -> None:
+        client._free.clear()
+        [(first, held)] = addresses(100)
+        part = held[10:20]
+        [(second, other)] = addresses(100)
+        assert second != first
+        del held, other
+        [(third, _)] = addresses(200)
+        assert third == second
+        del part
+        [(fourth, _)] = addresses(300)
+        assert fourth == first
+
+    def test_it_has_the_size_that_is_asked_for(self) -> None:
+        client._free.clear()
+        for size in (0, 1, client._LEAST, client._LEAST + 1, client._KEPT + 1, 5):
+            assert client._memory(size).nbytes == size
+
+    def test_after_a_large_batch_it_is_given_back(self) -> None:
+        client._free.clear()
+        del addresses(client._KEPT + 1)[:]
+        assert client._free == []
 
 
 def test_no_clock_is_so_wrong_that_the_key_pair_of_a_run_is_not_valid() -> None:

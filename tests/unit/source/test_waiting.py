@@ -14,6 +14,7 @@ from support.waiting import PATIENCE
 from spark_stomp.errors import ConnectionLost, LoginRefused
 from spark_stomp.receiver import DedupIndex, Log, ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
+from spark_stomp.source import waiting
 from spark_stomp.source.planning import Available, BatchLimits, Decision, LastBatch, Mode, Situation
 from spark_stomp.source.receivers import News
 from spark_stomp.source.waiting import Known, Monitor, OffsetCall, waiting_for
@@ -267,3 +268,13 @@ def test_without_news_the_wait_ends_in_time() -> None:
     for until in (begun + 0.05, begun):
         news.wait(news.latest, until)
     assert 0.05 <= time.monotonic() - begun < PATIENCE
+
+    def test_memory_is_given_back_when_it_has_become_slow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        counts, times = (0, 0), list[float]()
+        monkeypatch.setattr(waiting, "give_back_memory", lambda: times.append(now))
+        monitor = Monitor(lambda rate: None, lambda: counts)
+        for now in map(float, range(60)):
+            # A flood until 10 s, of which the rest is committed at 30 s.
+            counts = (min(int(now), 10) * 1_000, 9_000 if now < 30 else 10_000)
+            monitor.observe(now)
+        assert times == [20.0, 40.0]
