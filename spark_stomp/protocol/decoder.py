@@ -44,8 +44,6 @@ _LOOK_BACK: Final = MOST_BLANKS + 1
 SMALL_PIECE: Final = 4096
 """Pieces of fewer bytes are joined when they are received, because an object for each would take far more
 memory. A judgement, not measured."""
-LARGE_PIECE: Final = 256 << 10
-"""A piece of so many bytes is not copied for the frame that begins before it. A judgement, not measured."""
 
 
 class ReceiveBuffer:
@@ -55,14 +53,13 @@ class ReceiveBuffer:
     in many small pieces it is a ``bytearray``, which can grow.
     """
 
-    __slots__ = ("_pieces", "_skipped", "_waiting", "data", "start")
+    __slots__ = ("_pieces", "_waiting", "data", "start")
 
     def __init__(self, data: bytes = b"") -> None:
         self.data: bytes | bytearray = data
         self.start = 0
         self._pieces: list[bytes | bytearray] = []
-        self._skipped = 0  # bytes of the first piece that were pulled already
-        self._waiting = 0  # bytes in the pieces that were not
+        self._waiting = 0  # bytes in the pieces
 
     def __len__(self) -> int:
         """How many bytes are unread, including those that were not pulled yet."""
@@ -86,7 +83,7 @@ class ReceiveBuffer:
 
         Each byte is copied a constant number of times. The unread tail is copied only if it is not longer
         than the new bytes, or once into a growing ``bytearray``, or once when all bytes that the reader waits
-        for have arrived. A large piece is not copied if it is known how much of it belongs to the tail.
+        for have arrived.
 
         Args:
             wanted: how many unread bytes the reader waits for; 0 if it does not know. Bytes beyond these stay
@@ -96,19 +93,6 @@ class ReceiveBuffer:
         if not pieces:
             return False
         tail = len(self.data) - self.start
-        first, skipped = pieces[0], self._skipped
-        if isinstance(first, bytes) and len(first) >= LARGE_PIECE and not isinstance(self.data, bytearray):
-            if not tail:
-                self.data, self.start, self._skipped = pieces.pop(0), skipped, 0
-                self._waiting -= len(first) - skipped
-                return True
-            need = wanted - tail
-            if not skipped and 0 < need <= len(first):
-                self.data, self.start, self._skipped = self.data[self.start :] + first[:need], 0, need
-                self._waiting -= need
-                return True
-        if skipped:
-            pieces[0], self._skipped = first[skipped:], 0
         if tail > self._waiting and not wanted:
             self._grow()
         else:
@@ -151,8 +135,7 @@ class ReceiveBuffer:
 
     def take(self) -> bytes:
         """Return all unread bytes; the buffer is empty afterwards."""
-        waiting = memoryview(b"".join(self._pieces))[self._skipped :]
-        rest = b"".join((memoryview(self.data)[self.start :], waiting))
+        rest = b"".join((memoryview(self.data)[self.start :], *self._pieces))
         self.clear()
         return rest
 
@@ -160,7 +143,7 @@ class ReceiveBuffer:
         """Discard all bytes."""
         self.data = b""
         self._pieces.clear()
-        self.start = self._skipped = self._waiting = 0
+        self.start = self._waiting = 0
 
 
 class FrameHead(NamedTuple):

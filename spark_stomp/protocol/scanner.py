@@ -13,8 +13,7 @@ Invariants:
 - Scanner and decoder accept the same frames and raise the same errors (tests/property/test_codec.py).
 - No result depends on how the peer's bytes were split into reads. The cost is linear in their number.
 - An error is raised after everything before it was returned, and again on every later call.
-- The frames of a block lie side by side in the receive buffer. A block is a copy of them, or a view if it
-  fills most of a large buffer.
+- The frames of a block lie side by side in the receive buffer, so a block is one copy, or none.
 
 It reads 1.3 million frames a second on one core, with 10 headers and a body of 235 bytes (November 2026).
 Tried and left: going on with a block after the receive buffer was filled again, which took a builder of
@@ -29,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from spark_stomp.errors import RemoteProtocolError
-from spark_stomp.protocol.decoder import LARGE_PIECE, FrameDecoder, FrameHead, FrameReader
+from spark_stomp.protocol.decoder import FrameDecoder, FrameHead, FrameReader
 from spark_stomp.protocol.encoder import handle_header
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, HeaderPairs, Limits, Signal, escape
 from spark_stomp.protocol.layouts import (
@@ -49,8 +48,6 @@ from spark_stomp.protocol.raw import (
     read_malformed,
 )
 
-# The part of the receive buffer that a block must fill to keep it, and not a copy. A judgement, not measured.
-_MOSTLY: Final = 0.875
 _REDELIVERED: Final = b"\nredelivered:true\n"
 _COUNT: Final = b"\nx-delivery-count:"
 _COUNTED: Final = re.compile(rb"\n(?:(MESSAGE)|(redelivered:true)|x-delivery-count:([0-9]{1,4}))(?=\n)")
@@ -63,7 +60,7 @@ class MessageBlock:
     ``data`` contains the frames and any EOLs before or between them. The lists have one entry for each frame.
     """
 
-    data: bytes | memoryview
+    data: bytes
     ends: list[int]
     """Offsets in ``data`` just after each frame's NUL; frame i is ``data[ends[i - 1]:ends[i]]``."""
     acks: list[bytes]
@@ -129,11 +126,10 @@ class _BlockBuilder:
 
     def block(self) -> MessageBlock:
         begin, end = self.begin, self.ends[-1]
-        data: bytes | memoryview = memoryview(self.source)[begin:end]
-        if isinstance(self.source, bytes) and len(data) == len(self.source):
+        if isinstance(self.source, bytes) and end - begin == len(self.source):
             data = self.source
-        elif not isinstance(self.source, bytes) or len(data) < max(LARGE_PIECE, len(self.source) * _MOSTLY):
-            data = bytes(data)
+        else:
+            data = bytes(memoryview(self.source)[begin:end])
         ends = [end - begin for end in self.ends] if begin else self.ends
         heads = b"".join(self.heads)
         return MessageBlock(data, ends, self.acks, self.ids, self.times, self.subscriptions, heads)

@@ -123,7 +123,7 @@ class QueueCheck:
         """
         for name in self._unseen.keys() & set(block.subscriptions) if self._unseen else ():
             at = block.subscriptions.index(name)
-            if has_offset(bytes(block.data[block.ends[at - 1] if at else 0 : block.ends[at]])):
+            if has_offset(block.data[block.ends[at - 1] if at else 0 : block.ends[at]]):
                 self._require_queue(self._unseen[name])
             seen = self._unseen.pop(name)
             self.missing = tuple(one for one in self.missing if one != seen)

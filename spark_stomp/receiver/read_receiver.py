@@ -141,7 +141,7 @@ class ReadReceiver(Receiver):
             return block, came
         parts, left = [], []
         for (begin, end), destination in zip(pairwise([0, *block.ends]), came, strict=True):
-            frame = read_message(bytes(block.data[begin:end]), version)
+            frame = read_message(block.data[begin:end], version)
             if self._dialect.end_of_browse(frame.get("browser"), frame.get("message-id")):
                 self.ended.add(destination)
             else:

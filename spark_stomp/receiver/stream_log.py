@@ -73,14 +73,14 @@ def offsets_in(block: MessageBlock, peer: str) -> Iterator[tuple[int, int, int]]
     """Yield the runs of consecutive offsets in ``block``: first frame, frame after the last, first offset."""
     bounds = [0, *block.ends]
     count = len(block.ends)
-    first, last = (_offset(bytes(block.data[bounds[at] : bounds[at + 1]]), peer) for at in (0, count - 1))
+    first, last = (_offset(block.data[bounds[at] : bounds[at + 1]], peer) for at in (0, count - 1))
     if last - first == count - 1:
         # Offsets only ascend, so none is missing between these two.
         yield 0, count, first
         return
     begin, before = 0, first - 1
     for at, (start, end) in enumerate(pairwise(bounds)):
-        offset = _offset(bytes(block.data[start:end]), peer)
+        offset = _offset(block.data[start:end], peer)
         if offset != before + 1:
             yield begin, at, first
             begin, first = at, offset
@@ -215,9 +215,7 @@ class _Look:
 
     def _take_block(self, block: MessageBlock) -> None:
         session, count = self.connection.session, len(block.ends)
-        ends = [
-            _offset(bytes(frame_range(block, at, at + 1).data), self.connection.peer) for at in (0, count - 1)
-        ]
+        ends = [_offset(frame_range(block, at, at + 1).data, self.connection.peer) for at in (0, count - 1)]
         self.first = ends[0] if self.first is None else self.first
         self.latest = ends[1]
         if self.connection.ended:

@@ -201,7 +201,7 @@ class Query(RuleBasedStateMachine):
             place = b"/topic/t\nsubscription:t" if message.topic else b"/queue/q\nsubscription:q"
             head = b"MESSAGE\ndestination:%b\nack:%b\n%b%b\n" % (place, handle, name, again)
             block.heads += head
-            block.data = bytes(block.data) + head + message.body + b"\0"
+            block.data += head + message.body + b"\0"
             block.ends.append(len(block.data))
             block.acks.append(handle)
             block.ids.append(message.id)

@@ -78,7 +78,7 @@ def scan(
             while (event := scanner.next_event()) is not NEED_DATA:
                 if isinstance(event, MessageBlock):
                     assert event.ends and event.ends[-1] == len(event.data)
-                    spans = [bytes(event.data[start:end]) for start, end in pairwise([0, *event.ends])]
+                    spans = [event.data[start:end] for start, end in pairwise([0, *event.ends])]
                     heads = b"".join(parted(span, version)[0] for span in spans)
                     assert _without_eols(event.heads) == _without_eols(heads)
                     events += zip(spans, event.acks, event.ids, strict=True)

@@ -43,7 +43,7 @@ class Consumer:
         self._send("ACK", ("id", unescape(block.acks[0].decode(), "1.2")), ("receipt", "acked"))
         confirmed = self._event()
         assert isinstance(confirmed, Frame) and confirmed.command == "RECEIPT", confirmed
-        return bytes(block.data).strip(b"\n")
+        return block.data.strip(b"\n")
 
     def _event(self) -> MessageBlock | Frame:
         while (event := next_event(self._scanner)) is None:

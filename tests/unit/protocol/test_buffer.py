@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
-
-from spark_stomp.protocol.decoder import LARGE_PIECE, SMALL_PIECE, ReceiveBuffer
+from spark_stomp.protocol.decoder import SMALL_PIECE, ReceiveBuffer
 
 
 def test_pieces_are_joined_in_order_once_they_are_pulled() -> None:
@@ -45,31 +43,3 @@ def test_small_pieces_take_little_room() -> None:
     assert len(buffer) == 5 + 3 * SMALL_PIECE
     assert buffer.pull()
     assert buffer.data == b"abc" + large + b"de" + 2 * large
-
-
-class TestLargePieces:
-    """A large piece is not copied for the frame that begins before it."""
-
-    PIECE = bytes(range(256)) * (LARGE_PIECE // 256)
-
-    def test_the_frame_is_completed_and_the_rest_is_the_piece_itself(self) -> None:
-        buffer = ReceiveBuffer(b"abc")
-        buffer.append(self.PIECE)
-        assert buffer.pull(10)
-        assert buffer.data == b"abc" + self.PIECE[:7] and len(buffer) == 3 + LARGE_PIECE
-        buffer.consume(10)
-        assert buffer.pull()
-        assert buffer.data is self.PIECE and buffer.start == 7 and len(buffer) == LARGE_PIECE - 7
-        assert not buffer.pull()
-
-    def test_nothing_is_lost_or_repeated(self) -> None:
-        sent = b"ab" + self.PIECE + b"cd" + self.PIECE * 2 + self.PIECE[:5]
-        for wanted in (0, 1, 3, 70_000, LARGE_PIECE + 1, 2 * LARGE_PIECE):
-            buffer, found = ReceiveBuffer(), b""
-            for begin, end in pairwise(accumulate([0, 2, LARGE_PIECE, 2, LARGE_PIECE, LARGE_PIECE, 5])):
-                buffer.append(sent[begin:end])
-                while buffer.pull(wanted):
-                    count = min(wanted or 1_000, len(buffer.data) - buffer.start)
-                    found += buffer.peek(0, count)
-                    buffer.consume(count)
-            assert found + buffer.take() == sent
