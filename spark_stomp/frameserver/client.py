@@ -5,7 +5,8 @@ The answer is frame batches (:func:`to_wire`) and an end, which has a text if it
 from the log to the socket, and from the socket into memory that is used again: no copy, and no new pages.
 
 The key pair is a self-signed certificate and its key, new for each run of a query: both sides present it and
-accept no other. So there is no authority, no host name and no expiry to manage. On Linux the key is in memory only.
+accept no other. So there is no authority, no host name and no expiry to manage. On Linux the key is in memory
+only.
 """
 
 from __future__ import annotations
@@ -315,7 +316,7 @@ class _Connection:
         """The next batch; None at the end of the answer."""
         format_, first, *sizes = _HEAD.unpack(self._read(memoryview(bytearray(_HEAD.size))))
         if format_ != _FORMAT or max(sizes) >= _TOO_MANY:
-            raise ConnectionError("what listens there is no frame server of this release")
+            raise ConnectionRefusedError("what listens there is no frame server of this release")
         times, ends, text, size = sizes
         said = self._read(memoryview(bytearray(times + ends + text)))
         if not ends:

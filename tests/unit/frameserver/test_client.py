@@ -38,7 +38,7 @@ class TestMemory:
     def test_after_a_large_batch_it_is_given_back(self) -> None:
         client._free.clear()
         del addresses(client._KEPT + 1)[:]
-        assert client._free == []
+        assert not client._free
 
 
 def test_no_clock_is_so_wrong_that_the_key_pair_of_a_run_is_not_valid() -> None:
