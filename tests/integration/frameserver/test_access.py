@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from support.tcp import tcp_server
 
 from spark_stomp.errors import FrameServerError
 from spark_stomp.frame_batch import FrameBatch
@@ -223,3 +224,61 @@ def test_a_malformed_request_is_an_error_and_no_more(
     assert b"Traceback" not in found and "Traceback" not in capfd.readouterr().err
     assert plain.asked == [] and plain.told == []
     assert len(list(fetch(plain.address, TICKET))) == 1
+
+
+class TestClose:
+    def test_it_leaves_the_tls_layer_alone(self, serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without its layer a socket sends plain text, as another thread may just be about to."""
+        assert list(fetch(serving.address, TICKET))
+        with monkeypatch.context() as patched:
+            patched.setattr(ssl.SSLSocket, "shutdown", lambda *_: pytest.fail("the TLS layer was shut down"))
+            serving.server.close()
+
+    def test_a_connection_that_was_just_accepted_is_not_served(self, plain: Serving) -> None:
+        plain.server.close()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            ours = socket.create_connection(listener.getsockname(), PATIENCE)
+            theirs, _ = listener.accept()
+        with ours:
+            ours.sendall(b"%b %b\n" % (plain.address.token.encode(), TICKET.to_bytes()))
+            plain.server._serve(theirs)
+            with suppress(ConnectionResetError):  # what it had sent was not read
+                assert ours.recv(1) == b""
+        assert not plain.asked
+
+    def test_a_client_for_which_no_thread_is_left(
+        self, plain: Serving, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        start = threading.Thread.start
+
+        def start_others(thread: threading.Thread) -> None:
+            if thread.name == "stomp-frames":
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start_others)
+        with pytest.raises(FrameServerError, match="could not be fetched"):
+            list(fetch(plain.address, TICKET))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n" + b" " * 40,
+        b"SSH-2.0-Some_Server 1.0 and more\r\n" + b" " * 40,
+        b"\0" * 80,
+    ],
+    ids=["HTTP", "SSH", "zeros"],
+)
+def test_what_listens_there_is_no_frame_server(answer: bytes) -> None:
+    """Another program may have the port by now. A report, on which nothing depends, is lost."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(answer)
+
+    with tcp_server(serve) as port:
+        address = FrameServerAddress("127.0.0.1", port, new_token())
+        with pytest.raises(FrameServerError, match="is no frame server of this release"):
+            list(fetch(address, TICKET))
+        report(address, [("k", "d", "", 1)])
