@@ -48,6 +48,8 @@ OTHER_ERRORS = {
     "RuntimeError": {"devbroker/server.py"},
     "TypeError": {"source/offsets.py"},
     "AttributeError": {"__init__.py"},
+    # As pa.array raises it.
+    "ArrowCapacityError": {"arrow/columns.py"},
     # In the task, which makes a FrameServerError of it.
     "ConnectionRefusedError": {"frameserver/client.py"},
     "ConnectionResetError": {"frameserver/client.py"},
