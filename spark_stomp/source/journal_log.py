@@ -47,6 +47,7 @@ class JournalLog:
         self.frames = self._journal = journal = writer.journal
         self.id = journal.id
         self.base = self._rows_from = journal.committed
+        self._first = journal.first
         self._writer = writer
         self._receivers = receivers
         self._tolerant = tolerant
@@ -95,6 +96,7 @@ class JournalLog:
         # How many messages and bytes may wait for Spark's commit. With ``ackAfter=journal`` no broker waits
         # for it: messages are ACKed as soon as they are durable.
         window, window_bytes = _WINDOW, writer.max_bytes
+        low = max(low, self._first)
         full, high = writer.full, max(writer.log.end, low)
         if not writer.acks_when_durable:
             window = sum(one.window or 0 for one in ours)
@@ -105,7 +107,8 @@ class JournalLog:
         return [Available(JOURNAL, self._journal, low, high, full, bound, *sizes)]
 
     def take(self, low: int, shares: Shares) -> int:
-        return low + shares.get(JOURNAL, 0)
+        count = shares.get(JOURNAL, 0)
+        return max(low, self._first) + count if count else low
 
     def is_here(self, high: int) -> bool:
         return True

@@ -387,11 +387,13 @@ def _batch_is_complete(mode: Mode, limits: BatchLimits, situation: Situation) ->
     """Whether there is enough for a batch: the limit is reached, a window is full, or the wait is over."""
     if limits.max_messages is not None and situation.new >= limits.max_messages:
         return True
+    if mode is Mode.ONCE and situation.complete is False:
+        # This may be the only batch of its run, and a stream is known to have more: a queue's full window
+        # does not end the wait for it.
+        full = any(one.full and one.complete is not None for one in situation.available)
+        return full or situation.silence >= situation.idle_timeout
     if situation.complete or any(receiver.full for receiver in situation.available):
         return True
-    if mode is Mode.ONCE and situation.complete is not None:
-        # This may be the only batch of its run, and it is known that there is more.
-        return situation.silence >= situation.idle_timeout
     return situation.silence >= QUIET_PERIOD or situation.waited >= QUIET_PERIOD_MAX
 
 

@@ -286,7 +286,7 @@ class QueryRuntime:
                         "the run ends at maxDrainTime, and more messages are waiting for the next one"
                     )
                 if mode is not Mode.STREAMING:
-                    self._finish_run()
+                    self._finish_run(situation)
                 self._nothing_since = seen if situation.waits_for_news else None
                 self._call = replace(call, answered=True)
                 return begin
@@ -366,9 +366,10 @@ class QueryRuntime:
             last=LastBatch.largest(self._recent),
         )
 
-    def _finish_run(self) -> None:
+    def _finish_run(self, situation: Situation) -> None:
         """Wait for the receipts of the run's last ACKs. Raises DrainTimeout if a connection is lost."""
-        if any(status.is_away for status in self._receivers.statuses()):
+        over = {one.name for one in situation.available if one.complete}
+        if any(one.is_away and one.name not in over for one in situation.statuses):
             raise DrainTimeout("the connection broke and did not come back within maxDrainTime")
         deadline = time.monotonic() + self._options.ack_receipt_timeout
         # If there was a malformed message, it fails the run after these receipts.

@@ -82,6 +82,14 @@ class TestAKnownEnd:
         assert self.decided(mode, False, new=1) is Decision.WAIT
         assert self.decided(mode, False, new=1, full=True) is Decision.CUT
 
+    def test_a_full_queue_does_not_end_the_wait_for_a_stream(self) -> None:
+        """A run with Once may have no other batch. A drain has."""
+        full = replace(seen(1), name="q", full=True)
+        available = [full, replace(seen(1, complete=False), name="s")]
+        situation = replace(Case(pending=0.0).situation(), available=available)
+        assert decide(Mode.ONCE, BatchLimits(), situation) is Decision.WAIT
+        assert decide(Mode.DRAIN, BatchLimits(), situation) is Decision.CUT
+
     def beside_a_queue(self, mode: Mode, complete: bool, *, queue: float, stream: float) -> Decision:
         """Nothing is new. ``queue`` and ``stream``: seconds since something came of each."""
         now = STATUS.last_active
