@@ -202,7 +202,7 @@ def take(
     changed: threading.Event,
     left: Callable[[float], float | None],
 ) -> Iterator[tuple[FrameBatch, Dialect]]:
-    """Run ``receiver``, yield what comes in frame batches of up to 1 MiB or one read, and then free it.
+    """Run ``receiver``, yield what comes in frame batches of up to 2 MiB or one read, and then free it.
 
     The receiver fills ``deliveries`` and sets ``changed``. ``left`` is called with the monotonic time since
     which the caller waits for frames, and says how many more seconds to wait if nothing comes; None if no
