@@ -13,6 +13,14 @@ __all__ = ["stomp_devbroker"]
 
 @pytest.fixture
 def stomp_devbroker() -> Iterator[DevBroker]:
-    """A running in-memory STOMP broker; ``stomp_devbroker.url`` is the value for the option ``url``."""
+    """A running in-memory STOMP broker; ``stomp_devbroker.url`` is the value for the option ``url``.
+
+    Example::
+
+        pytest_plugins = ["spark_stomp.devbroker.pytest_plugin"]
+
+        def test_orders(stomp_devbroker):
+            stomp_devbroker.publish("/queue/orders", b'{"id": 1}')
+    """
     with DevBroker() as broker:
         yield broker

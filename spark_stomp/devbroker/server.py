@@ -50,6 +50,12 @@ class DevBroker:
         versions: STOMP versions to speak.
         clock: returns seconds since the epoch, for the ``timestamp`` header and to see what has expired. A
             simulation may have a time of its own.
+
+    Example::
+
+        with DevBroker() as broker:
+            broker.publish("/queue/orders", b'{"id": 1}')
+            orders = spark.readStream.format("stomp").option("url", broker.url).load("/queue/orders")
     """
 
     def __init__(

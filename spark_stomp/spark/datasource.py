@@ -113,6 +113,12 @@ def register(spark: SparkSession) -> None:
         WrongPython: Spark runs Python code in an interpreter that cannot run this package. This is not
             checked over Spark Connect, where the interpreter is on another machine, nor on Databricks, which
             provides it.
+
+    Example::
+
+        spark = SparkSession.builder.getOrCreate()
+        spark_stomp.register(spark)
+        orders = spark.readStream.format("stomp").option("url", "stomp://127.0.0.1:61613").load("/queue/orders")
     """
     if _PLATFORM not in os.environ:
         _check_python(spark)

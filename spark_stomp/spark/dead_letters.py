@@ -45,6 +45,15 @@ def dead_letters(
 
     Raises:
         SchemaError: in the query, if its rows lack ``headers`` or ``destination``.
+
+    Example::
+
+        def write(orders, number):
+            orders.select("id", "price").write.mode("append").saveAsTable("orders")
+
+        orders = rescue_json(messages, "id BIGINT, price DOUBLE")
+        send = dead_letters(write, "/queue/orders.dead", url="stomp://127.0.0.1:61613")
+        orders.writeStream.foreachBatch(send).option("checkpointLocation", "checkpoint").start()
     """
     sink = {
         "onError": "deadletter",

@@ -68,6 +68,14 @@ def reason(of: Any) -> str | None:
 
     If the error is none of this package, the answer is the last line of Python's traceback, or the first line
     of the text. If the process of the source was killed, Spark knows no reason: ``spark-stomp why`` does.
+
+    Example::
+
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            print(reason(error))
+            raise
     """
     ask = getattr(of, "exception", None)
     error = ask() if callable(ask) else of

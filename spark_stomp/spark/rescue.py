@@ -66,6 +66,11 @@ def rescue_json(
 
     Raises:
         SchemaError: ``schema`` is no struct or list of structs, or has a type that JSON cannot fill exactly.
+
+    Example::
+
+        orders = rescue_json(messages, "id BIGINT, price DOUBLE")
+        good = orders.where("_rescued_reason IS NULL").select("id", "price")
     """
     kind = t.DataType.fromDDL(schema) if isinstance(schema, str) else schema
     struct = _fields(kind)

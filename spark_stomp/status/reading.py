@@ -28,6 +28,11 @@ def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
     status has only the keys ``version``, ``query``, ``run``, ``host``, ``sink`` and ``file``.
 
     Raises OSError if neither file can be read, and ValueError if one holds no status of a known version.
+
+    Example::
+
+        totals = read_status("checkpoint")["totals"]
+        print(totals["connected"], totals["received"])
     """
     return read_statuses(location)[0]
 
@@ -36,6 +41,10 @@ def read_statuses(location: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The status of each source of a query, as :func:`read_status` returns that of the first.
 
     Only the first has the sink's part. If ``location`` is a status file, the list has only what is there.
+
+    Example::
+
+        received = sum(status["totals"]["received"] for status in read_statuses("checkpoint"))
     """
     first, in_checkpoint = status_at(os.fspath(location))
     sink = None
@@ -70,6 +79,10 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
 
     Raises OSError if a file cannot be read. Raises ValueError if one holds no status of a known version, or
     if two statuses have the same labels: the same file, or no file and the same ``query`` and ``source``.
+
+    Example::
+
+        text = prometheus("checkpoints/orders", "checkpoints/trains")
     """
     metrics: defaultdict[str, dict[str, str]] = defaultdict(dict)
     every = (
