@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,17 +105,18 @@ def call(
     return OnCall(spark, rabbitmq, tmp_path, capsys)
 
 
-@pytest.fixture
-def slow() -> Iterator[Sink]:
-    """A sink whose first batch ends when the test ends."""
-    free = threading.Event()
+class Slow:
+    """A sink whose first batch ends when this is closed."""
 
-    def sink(batch: DataFrame, batch_id: int) -> None:
+    def __init__(self) -> None:
+        self._free = threading.Event()
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
         batch.count()
-        free.wait(60)
+        self._free.wait(PATIENCE)
 
-    yield sink
-    free.set()
+    def close(self) -> None:
+        self._free.set()
 
 
 def fast(batch: DataFrame, batch_id: int) -> None:
@@ -127,18 +128,18 @@ UI = "Spark's UI (port 4040 of "
 TIME = r"[\d.]+ s"
 
 
-def test_a_slow_sink(call: OnCall, slow: Sink) -> None:
+def test_a_slow_sink(call: OnCall) -> None:
     call.fill([b"x"] * 300)
-    with call.run(slow, maxMessagesPerTrigger=100):
+    with call.run(slow := Slow(), maxMessagesPerTrigger=100), closing(slow):
         call.wait(lambda status: status["waiting_on"] == "spark" and status["batch_since"], "the batch")
         waits = rf"it has waited for {TIME} for Spark, in batch 0 of [\d,]+ messages?"
         call.says(Kind.FINE, waits, ANSWERED, UI)
 
 
 @pytest.mark.soak
-def test_full_memory(call: OnCall, slow: Sink) -> None:
+def test_full_memory(call: OnCall) -> None:
     call.fill([b"x" * 50_000] * 100)
-    with call.run(slow, maxBufferedBytes="1m"):
+    with call.run(slow := Slow(), maxBufferedBytes="1m"), closing(slow):
         call.wait(lambda status: "memory is full" in str(status["waiting_for"]), "full memory")
         waits = (
             rf"it has waited for {TIME} for Spark, in batch 0 of .*; memory is full \(maxBufferedBytes\).*"
