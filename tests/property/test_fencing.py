@@ -15,10 +15,10 @@ from typing import Any
 from unittest import mock
 
 import pyarrow.fs as fs
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from support.journals import batch_of, bodies
+from support.soak import long_property
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable, StompError
 from spark_stomp.files import Location
@@ -370,9 +370,5 @@ class Takeover(RuleBasedStateMachine):
         return [writer for writer in self.writers if writer.journal is not None]
 
 
-Takeover.TestCase.settings = settings(
-    max_examples=max(200, settings.default.max_examples), stateful_step_count=60, deadline=None
-)
-
-
+Takeover.TestCase.settings = long_property(80, steps=60)
 TestTakeover = Takeover.TestCase

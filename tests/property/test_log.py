@@ -8,11 +8,11 @@ from typing import ClassVar
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from property.engines import JournalEngine, MemoryEngine
 from property.log_model import Engine, Query, receivers
+from support.soak import long_property
 
 
 class WithJournal(Query):
@@ -74,13 +74,8 @@ class LogThenAck(WithJournal):
     acks_durable: ClassVar[bool] = True
 
 
-for machine, most in ((InMemory, 60), (WithJournal, 45), (LogThenAck, 30)):
-    machine.TestCase.settings = settings(
-        max_examples=max(most, settings.default.max_examples),
-        stateful_step_count=100,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow],
-    )
+for machine, usual in ((InMemory, 40), (WithJournal, 25), (LogThenAck, 20)):
+    machine.TestCase.settings = long_property(usual, steps=100)
 TestInMemory = pytest.mark.timeout(600)(InMemory.TestCase)
 TestWithJournal = pytest.mark.timeout(600)(WithJournal.TestCase)
 TestLogThenAck = pytest.mark.timeout(600)(LogThenAck.TestCase)

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hypothesis import settings
+
 if TYPE_CHECKING:
     import pytest
 
@@ -29,6 +31,16 @@ SEED = os.environ.get("SPARK_STOMP_SOAK_SEED") or secrets.token_hex(4)
 
 README = Path(__file__).parents[1] / "faults" / "README.md"
 _END = "<!-- end -->\n"
+
+
+def long_property(usual: int, steps: int) -> settings:
+    """For a model whose examples take long: ``usual`` of them, unless a profile asks for more.
+
+    Each has up to ``steps`` steps.
+    """
+    few = settings.default is settings.get_profile("default")
+    parent = settings(max_examples=usual) if few else settings.default
+    return settings(parent, stateful_step_count=steps)
 
 
 def found(name: str, page: Path = README) -> str:
