@@ -10,7 +10,7 @@ from support.broken import Mutant
 _CONTRACT = """
 # ACK after the commit, never before
 1.1   receiver.log:Log.commit                            shifts permit_acks
-1.2   source.commits:CommitEvidence.latest_offset_called always _uncommitted_plan
+1.2   spark.readers:StompStreamReader.latestOffset        puts self._last_end for _planned
 1.3   source.commits:Committer.planned                   returns self._report(end)
 1.4   source.commits:CommitEvidence.latest_offset_called always _call_evidence
 1.5   source.commits:CommitWatch._run                    drops _check

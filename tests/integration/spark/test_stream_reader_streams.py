@@ -77,6 +77,26 @@ def test_a_planned_batch_comes_again_and_the_others_after_it(begin: Start) -> No
 
 
 @pytest.mark.rule("R.2")
+def test_40_a_planned_batch_comes_again_though_spark_names_its_end_first(begin: Start) -> None:
+    """Spark 4.0 and 4.1 call ``partitions(end, end)`` at a restart, whether or not that end is committed."""
+    first = begin(minMessagesPerTrigger=7, maxMessagesPerTrigger=7)
+    start = first.initialOffset()
+    one = next_end(first, start)
+    two = next_end(first, one)
+    first.stop()
+
+    second = begin()
+    assert read(second, two, two) == []
+    assert read(second, one, two) == [*range(7, 14)]
+    assert read(second, two, second.latestOffset()) == [*range(14, 20)]
+    second.stop()
+
+    third = begin()
+    assert read(third, two, two) == []
+    assert read(third, two, third.latestOffset()) == [*range(14, 20)], "it was committed"
+
+
+@pytest.mark.rule("R.2")
 def test_a_planned_batch_that_does_not_come_again_is_an_error(begin: Start, stream: Stream) -> None:
     first = begin(minMessagesPerTrigger=7)
     start = first.initialOffset()
