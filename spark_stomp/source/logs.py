@@ -282,8 +282,8 @@ def _journal_is_gone(named: str, here: SourceLog | None) -> StompError:
     text = f"the checkpoint names the journal {named}, but the option journal"
     if here is None:
         return JournalMissing(
-            f"{text} is not set: messages in it after the last committed batch would not be read. Set "
-            "journal again, or set failOnDataLoss=false to go on without them"
+            f"{text} is not set: messages in it after the last committed batch would not be read. Read "
+            "the queues again with journal, or set failOnDataLoss=false to go on without them"
         )
     if not here.received:
         return JournalMissing(f"{text} points to an empty one: the journal was moved away or deleted")
