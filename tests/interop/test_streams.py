@@ -147,6 +147,17 @@ class TestFilter:
             self.send(rabbitmq, stream, "red")
             assert offsets(query.take(2)) == [8, 9]
 
+    def test_is_not_asked_of_a_queue_beside_the_stream(self, rabbitmq: RabbitMQ) -> None:
+        queue, stream = rabbitmq.new_queue(), new_stream(rabbitmq)
+        fill(rabbitmq, queue, 0, 2)
+        for colour in ("blue", "red"):
+            self.send(rabbitmq, stream, colour)
+        destinations = {"destination": json.dumps([queue, stream])}
+        options = {"subscribeHeaders": '{"x-stream-filter": "red"}', **destinations}
+        with run(rabbitmq, stream, {stream: -2}, **options) as query:
+            rows = sorted((row["stream_offset"] or -1, row["body"]) for row in query.gather(4))
+            assert rows == [(-1, b"0"), (-1, b"1"), (2, b"1"), (3, b"2")]
+
 
 class TestEnd:
     @pytest.mark.rule("R.5")
