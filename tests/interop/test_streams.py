@@ -24,7 +24,7 @@ from spark_stomp.columns import Projection
 from spark_stomp.errors import DestinationRefused, StreamTruncated
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.receiver import stream_ends
-from spark_stomp.receiver.stream_log import first_offset
+from spark_stomp.receiver.stream_offsets import first_offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.reads import RowSettings, read_stream
 
