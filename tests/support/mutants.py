@@ -125,7 +125,7 @@ S.15  spark.dead_letters:dead_letters                    drops save
 _MODEL = """
 # ACKs
 TestInMemory      receiver.deliveries:Deliveries.receive        drops came
-TestInMemory      receiver.blocks:Place.may_be_acked            puts log.end for log.ackable
+TestInMemory      receiver.deliveries:Deliveries._attach        puts self.log.end for log.ackable
 TestInMemory      receiver.log:Log.commit                       shifts permit_acks
 TestWithJournal   receiver.blocks:Block.permit_acks             always stop
 TestWithJournal   receiver.blocks:Block.permit_acks             puts first + len(self) for high
