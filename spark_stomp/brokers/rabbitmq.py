@@ -216,6 +216,11 @@ def stream_name(destination: str) -> str:
     return destination.removeprefix("/amq").removeprefix("/queue/")
 
 
+def without_filters(headers: HeaderPairs) -> HeaderPairs:
+    """``headers`` of SUBSCRIBE without those that RabbitMQ refuses if the queue is no stream (4.3.6)."""
+    return tuple(pair for pair in headers if pair[0] not in STREAM_FILTERS)
+
+
 def declares_stream(headers: HeaderPairs) -> bool:
     """Whether these headers of SUBSCRIBE declare the queue as a stream."""
     return ("x-queue-type", "stream") in {(name, value.strip().lower()) for name, value in headers}

@@ -187,7 +187,7 @@ def _destination(
     for stream in source.streams:
         require_streams(dialect)
         yield stream, f"stream, id {subscription_id(stream)}"
-        yield "  begins at", f"{begin_of(source, stream)}, if the checkpoint does not say"
+        yield "  begins at", f"{begin_of(source, stream).header}, if the checkpoint does not say"
     for settings in ReceiverSettings.of(source):
         if settings.of_stream:
             continue

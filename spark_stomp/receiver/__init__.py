@@ -11,6 +11,7 @@ from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.read_receiver import DISCONNECT_TIMEOUT, ReadReceiver, disconnect
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.status import ReceiverStatus
-from spark_stomp.receiver.stream_log import require_streams, stream_ends
-from spark_stomp.receiver.stream_receiver import StreamCursor, StreamDeliveries, StreamReceiver, begin_of
+from spark_stomp.receiver.stream import FIRST, LATEST, Place, Stream, at, begin_of
+from spark_stomp.receiver.stream_offsets import require_streams, stream_ends
+from spark_stomp.receiver.stream_receiver import StreamDeliveries, StreamReceiver, began_anew
 from spark_stomp.receiver.subscription import ReceiverSettings

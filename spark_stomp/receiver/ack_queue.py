@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from spark_stomp.frame_batch import MessageKey
-
-if TYPE_CHECKING:
-    from spark_stomp.receiver.blocks import Block
+from spark_stomp.receiver.blocks import Block
 
 # Messages of a block that are ACKed together: the block, and the first and the last of them plus one.
-BlockRange = tuple["Block", int, int]
+BlockRange = tuple[Block, int, int]
 
 # Microseconds. New messages that come within this time share one entry, with the arrival time of the first.
 # It only gives the age of the oldest un-acked message. A judgement, not measured.

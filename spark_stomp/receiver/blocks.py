@@ -14,20 +14,26 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.frame_batch import FrameBatch, Ids, MessageKey
 from spark_stomp.protocol import frame_content
 
-if TYPE_CHECKING:
-    from spark_stomp.receiver.ack_queue import AckQueue
-    from spark_stomp.receiver.log import Log
-
 Keys = list[MessageKey | None]
 
+
+class Queue(Protocol):
+    """What takes the ACKs of one connection, until that is ``closed``."""
+
+    closed: bool
+
+    def push(self, block: Block, start: int, stop: int) -> None: ...
+    def push_again(self, key: MessageKey, handle: bytes) -> None: ...
+
+
 # A delivery that waits until its message may be ACKed: the queue of its connection, the key, and the handle.
-_Waiting = tuple["AckQueue", MessageKey, bytes]
+_Waiting = tuple[Queue, MessageKey, bytes]
 
 
 @dataclass(slots=True, eq=False)
@@ -36,9 +42,9 @@ class Block:
 
     Attributes:
         batch: the frames. Their data is removed once the journal has them, or when they are shed. The number
-            of the first frame counts only if there is a ``log``.
+            of the first frame counts only if the block is ``numbered``.
         ids: their stable ids; None if their connection collected no ids.
-        log: the log that has given them numbers; None while they wait in the inbox.
+        numbered: whether a log has given them numbers; they wait in the inbox until then.
         inbox: the inbox of their receiver; None if an earlier run received them.
         queue: the ACKs of the connection that brought them; None if that has ended, or in an earlier run.
         handles: their ack handles on that connection.
@@ -54,9 +60,9 @@ class Block:
 
     batch: FrameBatch
     ids: Ids | None
-    log: Log | None = None
+    numbered: bool = False
     inbox: Inbox | None = None
-    queue: AckQueue | None = None
+    queue: Queue | None = None
     handles: Sequence[bytes] = ()
     again: dict[int, list[_Waiting]] = field(default_factory=dict)
     confirmed: int = 0
@@ -74,17 +80,15 @@ class Block:
         """How many bytes the frames had on the wire."""
         return int(self.batch.ends[-1])
 
-    @property
-    def may_be_acked(self) -> bool:
-        """Whether all of its messages may be ACKed."""
-        return self.log is not None and self.batch.end <= self.log.ackable
+    def is_below(self, mark: int) -> bool:
+        """Whether all of its messages have numbers below ``mark``."""
+        return self.numbered and self.batch.end <= mark
 
-    @property
-    def is_over(self) -> bool:
-        """Whether Spark has committed all that came with it, or will get it anew."""
+    def is_over(self, committed: int) -> bool:
+        """Whether all that came with it is below ``committed``, or Spark will get it anew."""
         part: Block | None = self
         while part is not None:
-            if not part.discarded and (part.log is None or part.batch.end > part.log.committed):
+            if not part.discarded and not part.is_below(committed):
                 return False
             part = part.rest
         return True
@@ -129,7 +133,7 @@ class Block:
                 yield from ((key, Place(self, one)) for one, key in enumerate(keys, at[begin]) if key)
                 begin = index
 
-    def attach(self, at: int, queue: AckQueue, key: MessageKey, handle: bytes) -> None:
+    def attach(self, at: int, queue: Queue, key: MessageKey, handle: bytes) -> None:
         """The frame ``at`` was redelivered. The block stays from now on, even if its connection breaks."""
         self.pinned = True
         live = [waiting for waiting in self.again.get(at, ()) if not waiting[0].closed]
@@ -190,10 +194,9 @@ class Place(NamedTuple):
     block: Block
     at: int
 
-    @property
-    def may_be_acked(self) -> bool:
-        log = self.block.log
-        return log is not None and self.block.batch.first_number + self.at < log.ackable
+    def is_below(self, mark: int) -> bool:
+        """Whether its number is below ``mark``."""
+        return self.block.numbered and self.block.batch.first_number + self.at < mark
 
 
 def frame_keys(batch: FrameBatch, ids: Ids) -> Keys:

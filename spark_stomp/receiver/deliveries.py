@@ -67,7 +67,7 @@ class Received:
     @property
     def is_over(self) -> bool:
         """Whether Spark has committed all of it, or will get it anew."""
-        return self.log.committed >= self.end and (self.last is None or self.last.is_over)
+        return self.log.committed >= self.end and (self.last is None or self.last.is_over(self.log.committed))
 
 
 class Deliveries:
@@ -138,7 +138,7 @@ class Deliveries:
                 self._expect_doubles(queue)
             for block in self.inbox.all:
                 block.queue, block.handles = None, ()
-                if block.may_be_acked:
+                if block.is_below(self.log.ackable):
                     self.log.free(block, confirmed=False)
 
     def receive(self, block: MessageBlock, *, received_at: int, version: str, dialect: str) -> None:
@@ -188,7 +188,7 @@ class Deliveries:
         journaled = self._index.journaled
         with self._index.lock:
             blocks = self.inbox.numbered if journaled else self.inbox.loaded
-            blocks = [block for block in blocks if block.may_be_acked and not block.remembered]
+            blocks = [one for one in blocks if one.is_below(self.log.ackable) and not one.remembered]
         for block in blocks:
             if not journaled and self.inbox.room > 0:
                 return
@@ -390,7 +390,7 @@ class Deliveries:
         """A known message was redelivered: its new handle is ACKed when the message is committed."""
         assert self._queue is not None
         self._queue.came_again(handle, size, received_at)
-        if place is None or place.may_be_acked:
+        if place is None or place.is_below(self.log.ackable):
             self._queue.push_again(key, handle)
             self._count(dropped=1)
         else:

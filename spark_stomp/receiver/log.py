@@ -67,7 +67,7 @@ class Log:
         assert first >= self.end, "a number is given once"
         if block.batch.first_number != first:
             block.batch = replace(block.batch, first_number=first)
-        block.log = self
+        block.numbered = True
         with self._lock:
             self._blocks.append(first, len(block), block.size, block)
             self.end = first + len(block)
@@ -173,7 +173,7 @@ class Log:
                 count = block.permit_acks(before, upto)
                 if block.inbox is not None:
                     block.inbox.ackable += count
-                if block.may_be_acked and not block.handles:
+                if block.is_below(upto) and not block.handles:
                     self.free(block, confirmed=block.queue is not None)
 
     def free(self, block: Block, *, confirmed: bool) -> None:

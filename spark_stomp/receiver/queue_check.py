@@ -18,7 +18,7 @@ from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver.stream_log import has_offset
+from spark_stomp.receiver.stream_offsets import has_offset
 from spark_stomp.transport import Connection
 from spark_stomp.transport.queues import QueueMissing, is_queue
 from spark_stomp.transport.standing import standing

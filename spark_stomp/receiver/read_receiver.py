@@ -22,7 +22,7 @@ from spark_stomp.protocol import MalformedMessage, MessageBlock, read_message
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.receiver import Receiver
-from spark_stomp.receiver.stream_log import frame_range
+from spark_stomp.receiver.stream_offsets import frame_range
 from spark_stomp.receiver.subscription import ReceiverSettings
 from spark_stomp.transport import Connection
 from spark_stomp.transport.retry import Retry

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 
 from spark_stomp.brokers import Dialect, Subscription
+from spark_stomp.brokers.rabbitmq import without_filters
 from spark_stomp.errors import (
     AcksRefused,
     DeliveryError,
@@ -55,6 +56,8 @@ class ReceiverSettings:
         count = options.connections if queues else 0
         each = options.max_buffered_bytes // (count + len(streams))
         given = replace(options, destinations=queues, starting_offsets=None, max_buffered_bytes=each * count)
+        if streams:
+            given = replace(given, subscribe_headers=without_filters(options.subscribe_headers))
         shares = [(queues[at::count] or (queues[at % len(queues)],), given) for at in range(count)]
         given = replace(options, destinations=streams, connections=len(streams), journal=None)
         given = replace(given, max_buffered_bytes=each * len(streams))

@@ -70,37 +70,19 @@ class CommitEvidence:
     def __init__(self, *, call_evidence: bool) -> None:
         self._call_evidence = call_evidence
         self._planned: list[Offset] = []
-        self._uncommitted_plan: Offset | None = None
 
     def planned(self, end: Offset) -> None:
         """``partitions(_, end)`` was called: a batch up to ``end`` is in the offset log, or will be."""
-        self._uncommitted_plan = end
         if end not in self._planned:
             self._planned.append(end)
-
-    def nothing_planned(self, end: Offset) -> None:
-        """``partitions(end, end)`` was called: the first call after a restart on Spark 4.0 and 4.1.
-
-        This alone proves nothing. If ``latestOffset()`` is next, ``end`` is committed, and so are the
-        messages before it that a journal still holds from an earlier run.
-        """
-        self._uncommitted_plan = end
 
     def commit_called(self, end: Offset) -> Offset | None:
         """``commit(end)`` was called: the batch up to ``end`` is committed."""
         return self.committed(end) if self._call_evidence else None
 
     def latest_offset_called(self, start: Offset | None) -> Offset | None:
-        """``latestOffset(start, limit)`` was called; ``start`` is None on Spark 4.0 and 4.1.
-
-        ``start`` is committed. If it is None, the last planned batch is: Spark asks for the next offset only
-        after that batch is in the commit log.
-        """
-        if not self._call_evidence:
-            return None
-        if start is not None:
-            return self.committed(start)
-        return None if self._uncommitted_plan is None else self.committed(self._uncommitted_plan)
+        """``latestOffset`` was called: ``start`` is committed, unless it is None."""
+        return self.committed(start) if start is not None and self._call_evidence else None
 
     def unproved(self) -> list[Offset]:
         """The ends that were planned and are not proved to be committed, oldest first."""
@@ -108,7 +90,6 @@ class CommitEvidence:
 
     def committed(self, end: Offset) -> Offset:
         """``end`` is committed, by a call or because the checkpoint has ``commits/N``; returns ``end``."""
-        self._uncommitted_plan = None
         if end in self._planned:
             del self._planned[: self._planned.index(end) + 1]
         return end
@@ -290,11 +271,6 @@ class Committer:
             self._evidence.planned(end)
         self._watch.ask()
 
-    def nothing_planned(self, end: Offset) -> None:
-        """``partitions(end, end)`` was called."""
-        with self._lock:
-            self._evidence.nothing_planned(end)
-
     def commit_called(self, end: Offset) -> None:
         """``commit(end)`` was called."""
         with self._lock:
@@ -302,7 +278,7 @@ class Committer:
         self._report(proved)
 
     def latest_offset_called(self, start: Offset | None) -> None:
-        """``latestOffset`` was called; ``start`` is None on Spark 4.0 and 4.1.
+        """``latestOffset`` was called, and shows that ``start`` is committed; None if it shows nothing.
 
         With ``checkpointLocation`` it waits for a look into the commit log, which has the last batch by now.
         Raises CheckpointUnreadable if the checkpoint does not answer for a minute.

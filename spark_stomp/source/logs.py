@@ -2,8 +2,8 @@
 
 Each kind of log is a class that has all of :class:`SourceLog`: the messages of queues are in memory
 (:class:`MemoryLog`), or in a journal (:class:`~spark_stomp.source.journal_log.JournalLog`); a stream of
-RabbitMQ is a log of its own (:class:`StreamLog`). A query may read queues and streams. :class:`Logs` does the
-arithmetic of offsets for all kinds.
+RabbitMQ is a log of its own (:class:`~spark_stomp.source.stream_log.StreamLog`). A query may read queues and
+streams. :class:`Logs` does the arithmetic of offsets for all kinds.
 
 The log in memory ends with its run, the others do not. The numbers of a stream are the broker's offsets. So a
 batch of it that an earlier run has planned can be read again: the subscription begins where that batch does.
@@ -22,11 +22,9 @@ Invariants:
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.errors import (
     JournalMismatch,
     JournalMissing,
@@ -38,20 +36,10 @@ from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log
-from spark_stomp.options import SourceOptions
-from spark_stomp.receiver import (
-    Deliveries,
-    Log,
-    ReceiverSettings,
-    ReceiverStatus,
-    StreamDeliveries,
-    begin_of,
-    stream_ends,
-)
+from spark_stomp.receiver import Deliveries, Log, ReceiverStatus
 from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, Sizes, plan
 from spark_stomp.source.planning import Available
 from spark_stomp.status.receivers import RowCounts
-from spark_stomp.transport.retry import Retry, may_recover
 
 log = get_log(__name__)
 
@@ -282,8 +270,8 @@ def _journal_is_gone(named: str, here: SourceLog | None) -> StompError:
     text = f"the checkpoint names the journal {named}, but the option journal"
     if here is None:
         return JournalMissing(
-            f"{text} is not set: messages in it after the last committed batch would not be read. Set "
-            "journal again, or set failOnDataLoss=false to go on without them"
+            f"{text} is not set: messages in it after the last committed batch would not be read. Read "
+            "the queues again with journal, or set failOnDataLoss=false to go on without them"
         )
     if not here.received:
         return JournalMissing(f"{text} points to an empty one: the journal was moved away or deleted")
@@ -360,97 +348,3 @@ class MemoryLog:
 
     def commit(self, upto: int) -> bool:
         return self.frames.commit(upto)
-
-
-class StreamLog:
-    """The messages of the only destination in ``settings``, a stream. ``held`` has received them."""
-
-    def __init__(self, settings: ReceiverSettings, held: StreamDeliveries) -> None:
-        (self.destination,) = settings.destinations
-        self.name = STREAM + stream_name(self.destination)
-        self._options = settings.options
-        self._held = held
-        self._until: int | None = None
-
-    @property
-    def id(self) -> str:
-        return self._held.log.id
-
-    @property
-    def base(self) -> int:
-        return self._held.base or 0
-
-    @property
-    def frames(self) -> Log:
-        return self._held.log
-
-    @property
-    def received(self) -> int | None:
-        return self._held.next
-
-    @property
-    def rows(self) -> RowCounts:
-        return rows_of([self._held])
-
-    @property
-    def pinned(self) -> LogEnd | None:
-        """The end that the stream had when a query with ``startingOffsets=latest`` began."""
-        begin, base = self._held.begin, self._held.base
-        return LogEnd(self.id, base, base) if begin == "latest" and base is not None else None
-
-    def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
-        end = planned or known
-        if end is None:
-            self._held.begin_at(begin_of(self._options, self.destination))
-        else:
-            resumed = known is not None and known.id == end.id
-            low = known.next if known is not None and resumed else end.base
-            self._held.begin_at(low, end.id, wanted=end.next)
-
-    def stop_at(self, end: int | None) -> None:
-        """Batches end at the offset ``end``, where the stream ended when the run began; None: nowhere."""
-        self._until = end
-
-    def available(self, low: int, statuses: Statuses) -> list[Available]:
-        held, status = self._held, statuses[self._held.inbox.name]
-        begin, received, complete = self._behind_a_gap(low), held.next or 0, None
-        if (end := self._until) is not None:
-            complete = received == end or (received > end and (held.end_is_known or held.begin == "latest"))
-            # Nothing came from the time in startingOffsets on.
-            complete = complete or (held.next is None and held.end_is_known and held.begin != "first")
-            received = min(received, end)
-        high, full, window_bytes = max(begin, received), status.window_full, status.window_bytes
-        name, log = held.inbox.name, held.log
-        return [Available(name, log, begin, high, full, window_bytes=window_bytes, complete=complete)]
-
-    def take(self, low: int, shares: Shares) -> int:
-        count = shares.get(self._held.inbox.name, 0)
-        return self._behind_a_gap(low) + count if count else low
-
-    def _behind_a_gap(self, low: int) -> int:
-        """The first offset from ``low`` on that is a message, if there is one."""
-        return self._held.log.next_held(low)
-
-    def is_here(self, high: int) -> bool:
-        return (self._held.next or 0) >= high
-
-    def readable(self, low: int, high: int) -> list[tuple[int, int]]:
-        return self.frames.readable(low, high)
-
-    def commit(self, upto: int) -> bool:
-        return self.frames.commit(upto)
-
-
-def find_ends(options: SourceOptions, streams: Sequence[str]) -> dict[str, int]:
-    """Where these streams end. A broken connection is tried again, as those of the receivers are."""
-    retry = Retry(options.reconnect, time.monotonic())
-    while True:
-        try:
-            return stream_ends(options, streams)
-        except StompError as error:
-            delay = retry.next_delay(error, time.monotonic())
-            # This is the first that connects, or about the first: a refused login is a mistake.
-            if delay is None or not may_recover(error, let_in=False):
-                raise
-            log.warning("%s; asking again where the streams end, in %.1f s", error, delay)
-            time.sleep(delay)

@@ -239,7 +239,7 @@ class QueryRuntime:
     # --- evidence of commits
 
     def evidence_of_latest_offset(self, start: Offset | None) -> None:
-        """Spark called ``latestOffset``; ``start`` is None before Spark 4.2."""
+        """Spark called ``latestOffset``, so all up to ``start`` is committed; None if that shows nothing."""
         self._committer.latest_offset_called(start)
 
     def commit(self, end: Offset) -> None:
@@ -398,8 +398,6 @@ class QueryRuntime:
         tasks = [tuple(task) for task in tickets if task]
         if held:
             self._committer.planned(end, [ticket for task in tasks for ticket in task])
-        elif start == end:
-            self._committer.nothing_planned(end)
         streams = {one.id: one.name.removeprefix(STREAM) for one, _ in held if one.name.startswith(STREAM)}
         return [FrameRanges(self._frame_server.address, task, streams) for task in tasks]
 

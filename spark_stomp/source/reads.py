@@ -29,15 +29,18 @@ from spark_stomp.options.kinds import StreamPositions
 from spark_stomp.quoting import counted, listed
 from spark_stomp.receiver import (
     DISCONNECT_TIMEOUT,
+    FIRST,
     DedupIndex,
     Deliveries,
     Log,
+    Place,
     ReadReceiver,
     Receiver,
     ReceiverSettings,
-    StreamCursor,
+    Stream,
     StreamDeliveries,
     StreamReceiver,
+    began_anew,
     begin_of,
     stream_ends,
 )
@@ -301,7 +304,7 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
     """
     show_notes(options)
     begin, end = _bounds(options, destination)
-    if (isinstance(begin, int) and begin >= end) or not end:
+    if end <= (begin.offset or 0):
         return
     receiver, held, changed = _receiver(options, destination, begin)
     until = time.monotonic() + options.max_drain_time
@@ -319,7 +322,7 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
     if not _is_complete(held, end, most):
         raise StreamTimeout(
             f"the batch read of the stream {destination} did not reach offset {end} within maxDrainTime "
-            f"({options.max_drain_time:g}s). The next offset is {held.next or 'its first one'}"
+            f"({options.max_drain_time:g}s). The next offset is {held.stream.next or 'its first one'}"
         )
 
 
@@ -340,7 +343,7 @@ def tail_stream(
     if begin == end and not follows:
         return
     # Not a number, which would be the first one wanted: retention may have deleted that.
-    receiver, held, changed = _receiver(options, destination, f"offset={begin}")
+    receiver, held, changed = _receiver(options, destination, Place(f"offset={begin}"))
 
     def left(since: float) -> float | None:
         status = receiver.status()
@@ -356,22 +359,22 @@ def tail_stream(
 
 
 def _receiver(
-    options: SourceOptions, destination: str, begin: int | str
+    options: SourceOptions, destination: str, begin: Place
 ) -> tuple[StreamReceiver, StreamDeliveries, threading.Event]:
-    """What :func:`take` runs for a read from ``begin`` on, which is as in ``begin_of``."""
+    """What :func:`take` runs for a read from ``begin`` on."""
     settings, changed = read_settings(options, (destination,)), threading.Event()
     held = StreamDeliveries(settings.max_buffered_bytes, settings.name)
     held.begin_at(begin)
     return StreamReceiver(settings, held, changed.set), held, changed
 
 
-def _bounds(options: SourceOptions, destination: str) -> tuple[int | str, int]:
-    """Where the read begins, as in ``begin_of``, and the offset before which it ends."""
+def _bounds(options: SourceOptions, destination: str) -> tuple[Place, int]:
+    """Where the read begins, and the offset before which it ends."""
     assert options.ending_offsets is not None
     end = stream_ends(options, [destination]).get(destination, 0)
     begin = begin_of(options, destination)
-    if StreamCursor(options, destination, begin).check_end(end, started=False):
-        begin = "first"
+    if began_anew(options, destination, Stream(begin), end):
+        begin = FIRST
     wanted = options.ending_offsets.of(destination)
     if not isinstance(wanted, int):
         return begin, end
@@ -385,6 +388,4 @@ def _bounds(options: SourceOptions, destination: str) -> tuple[int | str, int]:
 
 def _is_complete(held: StreamDeliveries, end: int, most: int) -> bool:
     """Whether ``most`` messages came, or all below the offset ``end``."""
-    # A read that begins at a time after the last message gets nothing.
-    nothing = held.next is None and held.end_is_known and held.begin != "first"
-    return nothing or (held.next or 0) >= end or held.inbox.received >= most
+    return held.stream.has_all_below(end) or held.inbox.received >= most

@@ -29,10 +29,11 @@ from spark_stomp.receiver import (
 )
 from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.logs import Logs, MemoryLog, SourceLog, StreamLog, find_ends
+from spark_stomp.source.logs import Logs, MemoryLog, SourceLog
 from spark_stomp.source.odd_messages import OddMessages
 from spark_stomp.source.offsets import JOURNAL, Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
+from spark_stomp.source.stream_log import StreamLog, find_ends
 from spark_stomp.status.receivers import ReceiverPart
 from spark_stomp.status.source import JournalPart
 

@@ -41,6 +41,7 @@ class StompStreamReader(DataSourceStreamReader):
         self._runtime: QueryRuntime | None = None
         self._mode = Mode.STREAMING
         self._last_end: Offset | None = None
+        self._planned: Offset | None = None
         self._asked = False
         self._start: dict[str, Any] | None = None
         self._answer: dict[str, Any] = {}
@@ -73,7 +74,8 @@ class StompStreamReader(DataSourceStreamReader):
         first, self._asked = not self._asked, True
         begin = begun if begun is not None else self._last_end or INITIAL
         runtime = self._running(begin)
-        runtime.evidence_of_latest_offset(begun)
+        # Before 4.2, Spark asks for the next offset only after the last planned batch is in its commit log.
+        runtime.evidence_of_latest_offset(begun or self._planned)
         if first:
             # The drain begins only now: a batch that an earlier run planned comes first, and may have taken
             # long.
@@ -93,9 +95,17 @@ class StompStreamReader(DataSourceStreamReader):
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks that read the ranges between two offsets. A lost range has no task."""
-        begin, self._last_end = Offset.from_dict(start), Offset.from_dict(end)
-        tasks = self._running(begin, self._last_end).partitions(begin, self._last_end)
+        """The tasks that read the ranges between two offsets. A lost range has no task.
+
+        After a restart Spark 4.0 and 4.1 first call ``partitions(end, end)``, with the last planned end. This
+        alone proves nothing. If ``latestOffset()`` is next, ``end`` is committed, and the run begins there.
+        If ``partitions(start, end)`` is, it begins at ``start``, and reads that batch again.
+        """
+        begin, upto = Offset.from_dict(start), Offset.from_dict(end)
+        self._last_end = self._planned = upto
+        if begin == upto:
+            return []
+        tasks = self._running(begin, upto).partitions(begin, upto)
         return [InputPartition(ranges) for ranges in tasks]
 
     @plain_iterator

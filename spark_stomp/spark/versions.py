@@ -1,8 +1,9 @@
 """What differs between releases of Spark. Only this module asks which release it is.
 
 ==========  =======================================================================================
-before 4.2  ``latestOffset()`` is called without the committed end and without a limit, and
-            Trigger.AvailableNow and Once make one batch: :data:`ADMISSION_CONTROL`
+before 4.2  ``latestOffset()`` is called without the committed end and without a limit, a restart
+            begins with ``partitions(end, end)``, and Trigger.AvailableNow and Once make one batch:
+            :data:`ADMISSION_CONTROL`
 before 4.1  a stream writer gets rows, not record batches: :data:`ARROW_STREAM_WRITER`
 4.0         ``register`` refuses a name that Spark has found automatically: :func:`is_known_already`
 before 4.0  there is no Python data source at all: :func:`require_supported`

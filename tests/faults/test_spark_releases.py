@@ -84,9 +84,6 @@ def test_a_queue(devbroker: DevBroker, options: dict[str, str], tmp_path: Path) 
 
 @pytest.mark.rule("R.1")
 @pytest.mark.broker
-@pytest.mark.xfail(
-    reason="Spark 4.1 ends on a batch that was planned under 4.0: it asks for it twice", strict=True
-)
 def test_a_stream(broker_pool: BrokerPool, tmp_path: Path) -> None:
     broker = broker_pool.get("rabbitmq")
     assert isinstance(broker, RabbitMQ)

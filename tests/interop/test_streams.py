@@ -24,7 +24,7 @@ from spark_stomp.columns import Projection
 from spark_stomp.errors import DestinationRefused, StreamTruncated
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.receiver import stream_ends
-from spark_stomp.receiver.stream_log import first_offset
+from spark_stomp.receiver.stream_offsets import first_offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.reads import RowSettings, read_stream
 
@@ -146,6 +146,17 @@ class TestFilter:
             query.idle()
             self.send(rabbitmq, stream, "red")
             assert offsets(query.take(2)) == [8, 9]
+
+    def test_is_not_asked_of_a_queue_beside_the_stream(self, rabbitmq: RabbitMQ) -> None:
+        queue, stream = rabbitmq.new_queue(), new_stream(rabbitmq)
+        fill(rabbitmq, queue, 0, 2)
+        for colour in ("blue", "red"):
+            self.send(rabbitmq, stream, colour)
+        destinations = {"destination": json.dumps([queue, stream])}
+        options = {"subscribeHeaders": '{"x-stream-filter": "red"}', **destinations}
+        with run(rabbitmq, stream, {stream: -2}, **options) as query:
+            rows = sorted((row["stream_offset"] or -1, row["body"]) for row in query.gather(4))
+            assert rows == [(-1, b"0"), (-1, b"1"), (2, b"1"), (3, b"2")]
 
 
 class TestEnd:

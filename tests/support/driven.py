@@ -17,6 +17,7 @@ from spark_stomp.errors import StompError
 from spark_stomp.options import parse_sink_options, parse_source_options
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.sink.write import TaskResult, send_batches
+from spark_stomp.source.offsets import Offset
 from spark_stomp.spark.readers import StompStreamReader
 from support.waiting import PATIENCE, wait_until
 
@@ -140,6 +141,10 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self.reader.stop()
 
+    def begin(self) -> None:
+        """The run begins, and nothing is told."""
+        self.reader._running(Offset.from_dict(self.start))
+
     def idle(self) -> None:
         """Wait until the subscriptions stand, while nothing is there to be read."""
         assert self.reader.latestOffset(self.start, None) == self.start, "something came"
@@ -190,7 +195,7 @@ class Run:
         It cannot plan first and see: without a journal, an end that was told is told again until its commit.
         """
         if status_of(self.reader) is None:
-            self.reader.partitions(self.start, self.start)  # the run begins, and nothing is told
+            self.begin()
         wait_until(lambda: self.waiting >= count or self.status.failure is not None, what=f"{count} messages")
         deadline = time.monotonic() + PATIENCE
         while True:

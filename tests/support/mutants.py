@@ -10,7 +10,7 @@ from support.broken import Mutant
 _CONTRACT = """
 # ACK after the commit, never before
 1.1   receiver.log:Log.commit                            shifts permit_acks
-1.2   source.commits:CommitEvidence.latest_offset_called always _uncommitted_plan
+1.2   spark.readers:StompStreamReader.latestOffset        puts self._last_end for _planned
 1.3   source.commits:Committer.planned                   returns self._report(end)
 1.4   source.commits:CommitEvidence.latest_offset_called always _call_evidence
 1.5   source.commits:CommitWatch._run                    drops _check
@@ -95,13 +95,13 @@ J.15  journal.store:Disk._locked                         drops flock
 J.16  journal.journal:Journal._writing                   drops _failure
 # Streams of RabbitMQ
 R.1   receiver.stream_receiver:StreamDeliveries.receive_from puts offset + 1 for offset
-R.2   source.logs:StreamLog.begin                        never planned
-R.3   receiver.stream_receiver:StreamCursor.take         puts 0 for skipped
-R.4   source.logs:StreamLog.begin                        always end
-R.5   source.logs:StreamLog.available                    without min
-R.6   receiver.stream_receiver:StreamCursor._check_gap   never earliest
+R.2   source.stream_log:StreamLog.begin                  never planned
+R.3   receiver.stream:Stream.known                       returns 0
+R.4   source.stream_log:StreamLog.begin                  always end
+R.5   source.stream_log:StreamLog.available              without min
+R.6   receiver.stream_receiver:StreamReceiver._check_gap never earliest
 R.7   receiver.stream_receiver:StreamReceiver._has_room  returns True
-R.8   receiver.stream_log:require_streams                returns None
+R.8   receiver.stream_offsets:require_streams            returns None
 # The sink
 S.1   sink.sender:Sender.finish                          drops _until_done
 S.2   sink.window:ReceiptWindow._end                     puts 0 for in_flight
@@ -125,7 +125,7 @@ S.15  spark.dead_letters:dead_letters                    drops save
 _MODEL = """
 # ACKs
 TestInMemory      receiver.deliveries:Deliveries.receive        drops came
-TestInMemory      receiver.blocks:Place.may_be_acked            puts log.end for log.ackable
+TestInMemory      receiver.deliveries:Deliveries._attach        puts self.log.end for log.ackable
 TestInMemory      receiver.log:Log.commit                       shifts permit_acks
 TestWithJournal   receiver.blocks:Block.permit_acks             always stop
 TestWithJournal   receiver.blocks:Block.permit_acks             puts first + len(self) for high

@@ -87,9 +87,8 @@ def own_parts(path: Path) -> set[str]:
 
 
 def modules_imported(path: Path) -> set[str]:
-    """The modules of this package that a module imports when it is imported; fronts are seen through."""
-    runtime = [node for node in tree_of(path).body if not isinstance(node, ast.If)]
-    names = {name for node in runtime for name in imported(node, path) if name.startswith("spark_stomp.")}
+    """The modules of this package that a module imports, also for types alone; fronts are seen through."""
+    names = {name for name in imports(path) if name.startswith("spark_stomp.")}
     return {found for name in names if (found := module_of(name)) is not None} - {dotted(path)}
 
 

@@ -24,7 +24,7 @@ def test_tls_is_the_default_of_a_network_and_hides_all(
     # An address of every interface, loopback included, where the proxy connects.
     network = {"frameServerHost": "0.0.0.0", "frameServerTls": tls}
     with Run({"url": devbroker.url, "destination": "/queue/a", **network}) as query:
-        query.reader.partitions(query.start, query.start)  # the run begins
+        query.begin()
         wait_until(lambda: query.waiting == len(BODIES), what="the messages")
         end = query.reader.latestOffset(query.start, None)
         (planned,) = query.reader.partitions(query.start, end)

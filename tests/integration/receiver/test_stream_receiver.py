@@ -13,8 +13,16 @@ from support.waiting import wait_until
 
 from spark_stomp.errors import ConnectionLost, StompError, StreamTruncated, UnsupportedError
 from spark_stomp.options import SourceOptions
-from spark_stomp.receiver import ReceiverSettings, StreamDeliveries, StreamReceiver, stream_ends
-from spark_stomp.receiver.stream_log import first_offset
+from spark_stomp.receiver import (
+    FIRST,
+    Place,
+    ReceiverSettings,
+    StreamDeliveries,
+    StreamReceiver,
+    at,
+    stream_ends,
+)
+from spark_stomp.receiver.stream_offsets import first_offset
 
 STREAM = "/amq/queue/a"
 BYTES = 140
@@ -26,7 +34,7 @@ def options_for(url: str, **options: str) -> SourceOptions:
 
 
 class Lone(StreamReceiver):
-    def __init__(self, options: SourceOptions, begin: int | str, wanted: int) -> None:
+    def __init__(self, options: SourceOptions, begin: Place, wanted: int) -> None:
         (settings,) = ReceiverSettings.of(options)
         self.held = StreamDeliveries(settings.max_buffered_bytes, settings.name)
         self.held.begin_at(begin, "e", wanted)
@@ -39,7 +47,7 @@ class Lone(StreamReceiver):
     @property
     def offsets(self) -> list[int]:
         log = self.held.log
-        return [at for part in log.readable(log.committed, log.end) for at in range(*part)]
+        return [one for part in log.readable(log.committed, log.end) for one in range(*part)]
 
     def commit(self, offset: int) -> None:
         self.held.log.commit(offset)
@@ -47,7 +55,7 @@ class Lone(StreamReceiver):
 
 
 @contextmanager
-def running(stream: Stream, begin: int | str = "first", wanted: int = 0, **options: str) -> Iterator[Lone]:
+def running(stream: Stream, begin: Place = FIRST, wanted: int = 0, **options: str) -> Iterator[Lone]:
     with stomp_server(stream.broker.serve) as url:
         receiver = Lone(options_for(url, **options), begin, wanted)
         receiver.start()
@@ -98,7 +106,7 @@ class TestAcks:
 
     def test_do_not_wait_while_a_planned_batch_comes(self) -> None:
         stream = Stream(*range(30), window=3)
-        with running(stream, 0, wanted=20, maxBufferedBytes=str(6 * BYTES)) as receiver:
+        with running(stream, at(0), wanted=20, maxBufferedBytes=str(6 * BYTES)) as receiver:
             wait_until(lambda: receiver.status().window_full, what="a full window")
             assert len(receiver.offsets) >= 20
         assert stream.acks[-1] == "a17"
@@ -107,9 +115,9 @@ class TestAcks:
 class TestTheEnd:
     @pytest.mark.rule("R.6")
     def test_before_the_next_offset_fails_the_query(self) -> None:
-        with running(Stream(*range(5)), 6) as receiver:
+        with running(Stream(*range(5)), at(6)) as receiver:
             found = failure(receiver)
-            assert not receiver.held.end_is_known
+            assert not receiver.held.stream.end_is_known
         assert isinstance(found, StreamTruncated)
         assert f"the stream {STREAM} ended at offset 5, and the next one to be read is 6" in found.message
 
@@ -117,18 +125,26 @@ class TestTheEnd:
     @pytest.mark.parametrize(("wanted", "first_asked"), [(0, "offset=6"), (9, "next")])
     def test_before_the_next_offset_may_be_a_new_beginning(self, wanted: int, first_asked: str) -> None:
         stream = Stream(*range(5))
-        with running(stream, 6, wanted=wanted, failOnDataLoss="false") as receiver:
+        with running(stream, at(6), wanted=wanted, failOnDataLoss="false") as receiver:
             wait_until(lambda: receiver.offsets == [*range(5)], what="the stream from its beginning")
-            assert receiver.held.log.id != "e" and not receiver.held.awaits_planned
+            assert receiver.held.log.id != "e" and not receiver.held.stream.awaits_planned
         assert (stream.begins[0], stream.begins[-1]) == (first_asked, "first")
+
+    @pytest.mark.rule("R.6")
+    def test_of_an_empty_stream_under_a_planned_batch_costs_no_attempt(self) -> None:
+        """Its first message is awaited for as long as attempts to subscribe may take."""
+        stream = Stream()
+        with running(stream, at(6), wanted=9, failOnDataLoss="false", connectTimeout="300ms") as receiver:
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+        assert stream.begins[-1] == "first"
 
     @pytest.mark.rule("R.6")
     @pytest.mark.parametrize("fail", ["true", "false"])
     def test_of_an_empty_stream_is_before_its_first_message(self, fail: str) -> None:
         """When that comes, a stream that was declared anew is longer than the old offset."""
         stream = Stream()
-        with running(stream, 6, failOnDataLoss=fail) as receiver:
-            wait_until(lambda: receiver.held.end_is_known, what="the look at the empty stream")
+        with running(stream, at(6), failOnDataLoss=fail) as receiver:
+            wait_until(lambda: receiver.held.stream.end_is_known, what="the look at the empty stream")
             stream.offsets = [*range(12)]
             stream.publish(*range(6, 12))
             if fail == "true":
@@ -146,25 +162,25 @@ class TestTheEnd:
                     self.offsets += range(len(self.offsets), len(self.offsets) + 5)
                 return found
 
-        with running(Growing(*range(5)), 6) as receiver:
+        with running(Growing(*range(5)), at(6)) as receiver:
             assert "ended at offset 5, and the next one to be read is 6" in failure(receiver).message
 
     def test_of_a_stream_that_retention_has_emptied_is_no_end(self) -> None:
         stream = Stream()
-        with running(stream, 6) as receiver:
-            wait_until(lambda: receiver.held.end_is_known, what="the look at the empty stream")
+        with running(stream, at(6)) as receiver:
+            wait_until(lambda: receiver.held.stream.end_is_known, what="the look at the empty stream")
             stream.offsets = [*range(6, 12)]
             stream.publish(*range(6, 12))
             wait_until(lambda: receiver.offsets == [*range(6, 12)], what="what comes then")
 
     @pytest.mark.rule("R.5")
-    @pytest.mark.parametrize("begin", [5, "timestamp=1795420800"])
-    def test_is_known_after_a_silence_and_that_is_news(self, begin: int | str) -> None:
-        stream = Stream(*range(5) if begin == 5 else ())
+    @pytest.mark.parametrize("begin", [at(5), Place("timestamp=1795420800")])
+    def test_is_known_after_a_silence_and_that_is_news(self, begin: Place) -> None:
+        stream = Stream(*range(begin.offset or 0))
         with running(stream, begin) as receiver:
             wait_until(lambda: receiver.status().subscribed, what="the subscription")
             before = receiver.news
-            wait_until(lambda: receiver.held.end_is_known, what="the end")
+            wait_until(lambda: receiver.held.stream.end_is_known, what="the end")
             wait_until(lambda: receiver.news > before, what="news of it")
             assert receiver.status().failure is None
 

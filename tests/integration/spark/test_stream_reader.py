@@ -127,6 +127,36 @@ def test_40_latest_offset_after_partitions_is_the_evidence(broker: DevBroker, ru
     assert run.read(first, second) == BODIES[15:]
 
 
+@pytest.mark.rule("1.2")
+def test_40_latest_offset_without_partitions_is_no_evidence(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url, maxMessagesPerTrigger=15))
+    run.reader.latestOffset()
+    assert run.read(run.start, run.reader.latestOffset()) == BODIES
+    assert broker.queue(QUEUE).acked == 0
+
+
+@pytest.mark.rule("1.2", "1.3")
+def test_40_partitions_of_nothing_at_a_restart_are_evidence_only_if_latest_offset_follows(
+    broker: DevBroker, runs: list[Spark], tmp_path: Path
+) -> None:
+    options = {"journal": str(tmp_path), "maxMessagesPerTrigger": 10}
+    runs.append(run := Spark(broker.url, **options))
+    first = run.reader.latestOffset()
+    assert run.read(run.start, first) == BODIES[:10]
+    run.reader.stop()
+
+    runs.append(run := Spark(broker.url, **options))
+    assert run.read(first, first) == []
+    assert run.read(run.start, first) == BODIES[:10], "it was not committed"
+    assert broker.queue(QUEUE).acked == 0
+    run.reader.stop()
+
+    runs.append(run := Spark(broker.url, **options))
+    assert run.read(first, first) == []
+    assert run.read(first, run.reader.latestOffset()) == BODIES[10:]
+    acked(broker, 10)
+
+
 def test_40_the_first_call_waits_since_it_may_be_the_only_one(
     devbroker: DevBroker, runs: list[Spark]
 ) -> None:
@@ -404,9 +434,9 @@ def test_the_trigger_after_a_full_window_is_not_empty(
 def test_a_task_that_reads_nothing_does_not_hold_up_the_end(broker: DevBroker, runs: list[Spark]) -> None:
     broker.publish_many(QUEUE, [b"x" * 1_000_000] * 40)
     runs.append(run := Spark(broker.url))
-    run.reader.partitions(run.start, run.start)  # the run begins
+    run.plan()
     wait_until(lambda: run.status.receivers[0].received == 60, what="all 60 messages")
-    task = run.reader.read(run.reader.partitions(run.start, run.plan())[-1])
+    task = run.reader.read(run.reader.partitions(run.start, run.reader.latestOffset())[-1])
     next(task)
     begun = time.monotonic()
     run.reader.stop()

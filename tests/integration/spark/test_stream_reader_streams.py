@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
+from support.driven import status_of
 from support.options import source_options
 from support.scripted import Stream
 from support.tcp import stomp_server
@@ -17,6 +19,7 @@ from spark_stomp.columns import Projection
 from spark_stomp.errors import StreamTimeout, StreamTruncated
 from spark_stomp.options import SourceOptions
 from spark_stomp.source import receivers
+from spark_stomp.source.planning import Mode
 from spark_stomp.spark.readers import StompStreamReader
 
 NAME = "/amq/queue/a"
@@ -34,7 +37,7 @@ def stream() -> Stream:
 def begin(stream: Stream) -> Iterator[Start]:
     """Begins a run of a query that reads the stream."""
     with ExitStack() as undo:
-        url = undo.enter_context(stomp_server(stream.broker.serve))
+        url = undo.enter_context(stomp_server(lambda connection: stream.broker.serve(connection)))
 
         def begin(starting: str = "earliest", **options: Any) -> StompStreamReader:
             given = {"startingOffsets": starting, "idleTimeout": "200ms", **options}
@@ -74,6 +77,26 @@ def test_a_planned_batch_comes_again_and_the_others_after_it(begin: Start) -> No
     assert read(second, two, three) == [*range(14, 20)]
     second.commit(three)
     assert second.latestOffset(three, None) == three
+
+
+@pytest.mark.rule("R.2")
+def test_40_a_planned_batch_comes_again_though_spark_names_its_end_first(begin: Start) -> None:
+    """Spark 4.0 and 4.1 call ``partitions(end, end)`` at a restart, whether or not that end is committed."""
+    first = begin(minMessagesPerTrigger=7, maxMessagesPerTrigger=7)
+    start = first.initialOffset()
+    one = next_end(first, start)
+    two = next_end(first, one)
+    first.stop()
+
+    second = begin()
+    assert read(second, two, two) == []
+    assert read(second, one, two) == [*range(7, 14)]
+    assert read(second, two, second.latestOffset()) == [*range(14, 20)]
+    second.stop()
+
+    third = begin()
+    assert read(third, two, two) == []
+    assert read(third, two, third.latestOffset()) == [*range(14, 20)], "it was committed"
 
 
 @pytest.mark.rule("R.2")
@@ -139,6 +162,23 @@ def test_40_the_only_batch_takes_all_that_there_was(begin: Start, stream: Stream
     reader = begin()
     end = reader.latestOffset()
     assert read(reader, reader.initialOffset(), end) == [*range(17)]
+
+
+@pytest.mark.rule("R.5")
+def test_a_run_that_has_all_of_a_stream_does_not_need_its_connection(begin: Start, stream: Stream) -> None:
+    reader = begin()
+    reader._mode = Mode.DRAIN
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, None)
+    assert read(reader, start, end) == [*range(20)]
+    stream.broker.serve = lambda connection: None  # type: ignore[method-assign]
+    for one in stream.broker.sockets:
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+    wait_until(
+        lambda: (status := status_of(reader)) and status.receivers[0].is_away, what="a lost connection"
+    )
+    assert reader.latestOffset(end, None) == end
 
 
 @pytest.mark.rule("R.6")

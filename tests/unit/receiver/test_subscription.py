@@ -39,6 +39,16 @@ def test_each_stream_has_a_receiver_of_its_own_and_no_option_of_queues() -> None
     assert both[0].receivers_of("/queue/a") == 2
 
 
+def test_a_filter_of_a_stream_is_not_asked_of_a_queue_beside_it() -> None:
+    """But if no stream is read, the broker says what is wrong."""
+    headers = [("x-stream-filter", "red"), ("x-priority", "1")]
+    given = {"subscribeHeaders": json.dumps(dict(headers))}
+    queue, stream = settings("/queue/a", "/amq/queue/b", **given, startingOffsets='{"b": 1}')
+    (alone,) = settings("/queue/a", **given)
+    found = [sorted(one.options.subscribe_headers) for one in (queue, stream, alone)]
+    assert found == [headers[1:], sorted(headers), sorted(headers)]
+
+
 @pytest.mark.parametrize(
     ("connections", "destinations", "shares"),
     [

@@ -49,21 +49,6 @@ class TestCalls:
         assert evidence.unproved() == [at(9)]
 
 
-class TestBefore42:
-    @pytest.mark.rule("1.3")
-    def test_a_batch_that_is_planned_again_after_these_waits_for_its_own_proof(
-        self, evidence: CommitEvidence
-    ) -> None:
-        evidence.nothing_planned(at(5))
-        evidence.planned(at(5))
-        assert evidence.unproved() == [at(5)]
-
-    @pytest.mark.rule("1.3")
-    def test_latest_offset_without_partitions_proves_nothing(self, evidence: CommitEvidence) -> None:
-        assert evidence.latest_offset_called(None) is None
-        assert evidence.latest_offset_called(None) is None
-
-
 @pytest.mark.rule("1.4")
 def test_a_newer_commit_of_the_checkpoint_covers_older_plans() -> None:
     evidence = CommitEvidence(call_evidence=False)

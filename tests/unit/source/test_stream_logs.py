@@ -14,11 +14,12 @@ from support.options import source_options
 
 from spark_stomp.errors import LoginRefused, RangeUnavailable, StreamTruncated
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import ReceiverSettings, ReceiverStatus, StreamDeliveries
-from spark_stomp.source import logs
-from spark_stomp.source.logs import Logs, StreamLog, find_ends
+from spark_stomp.receiver import FIRST, LATEST, ReceiverSettings, ReceiverStatus, StreamDeliveries
+from spark_stomp.source import stream_log
+from spark_stomp.source.logs import Logs
 from spark_stomp.source.offsets import INITIAL, STREAM, LogEnd, Offset, Range, split
 from spark_stomp.source.planning import Available, BatchLimits, shares_of
+from spark_stomp.source.stream_log import StreamLog, find_ends
 
 A, B = "/amq/queue/a", "/amq/queue/b"
 SIZE = 12
@@ -96,20 +97,20 @@ class TestWhereARunBegins:
     @pytest.mark.rule("R.4")
     def test_where_the_options_say_only_for_what_the_checkpoint_does_not_name(self) -> None:
         one = run('{"a": 7, "b": 8}', at(b=("e", 50)))
-        assert (one.a.begin, one.b.begin, one.b.log.id) == (7, 50, "e")
+        assert (one.a.stream.base, one.b.stream.base, one.b.log.id) == (7, 50, "e")
         assert one.a.log.id != run('{"a": 7, "b": 8}').a.log.id
 
     @pytest.mark.rule("R.2")
     def test_at_a_batch_that_is_planned(self) -> None:
         one = run("earliest", at(a=("e", 50)), at(a=("e", 60), b=("f", 9, 3)))
-        assert (one.a.begin, one.b.begin) == (50, 3)
+        assert (one.a.stream.base, one.b.stream.base) == (50, 3)
         assert (one.a.log.id, one.b.log.id) == ("e", "f")
-        assert one.a.awaits_planned and one.b.awaits_planned
+        assert one.a.stream.awaits_planned and one.b.stream.awaits_planned
 
     @pytest.mark.rule("R.2")
     def test_of_a_stream_that_began_anew_with_it(self) -> None:
         one = run("earliest", at(a=("old", 50)), at(a=("new", 60, 2)))
-        assert (one.a.begin, one.a.log.id) == (2, "new")
+        assert (one.a.stream.base, one.a.log.id) == (2, "new")
 
 
 @pytest.mark.rule("R.1")
@@ -162,7 +163,7 @@ class TestAPlannedBatch:
             assert not one.logs.are_here(end)
             one.receive(one.a, offset)
         one.receive(one.a, 8, 9)
-        assert one.logs.are_here(end) and not one.a.awaits_planned
+        assert one.logs.are_here(end) and not one.a.stream.awaits_planned
         assert one.read(start, end) == [[5, 6, 7]]
 
     @pytest.mark.rule("R.7")
@@ -225,7 +226,7 @@ class TestLatest:
         assert one.read(INITIAL, pinned) == []
         assert one.logs.offset(pinned, {}) == pinned
         again = run("latest", pinned)
-        assert (again.a.begin, again.a.log.id, again.b.begin) == (40, one.a.log.id, "latest")
+        assert (again.a.stream.base, again.a.log.id, again.b.stream.place) == (40, one.a.log.id, LATEST)
 
     def test_of_an_end_that_is_found_later_is_in_a_later_batch(self) -> None:
         one = run("latest")
@@ -255,7 +256,7 @@ class TestTheEndOfARun:
         first = one.available(INITIAL)[0]
         assert (first.low, first.high) == (7, 10)
         end = one.end(INITIAL)
-        one.a.end_is_known = True
+        one.a.stream.end_is_known = True
         assert self.complete(one, end) == [True, False]
         assert one.available(end)[0].new == 0
 
@@ -289,7 +290,7 @@ class TestTheEndOfARun:
         one.stop_at(10)
         assert self.complete(one, start) == [False, False]
         assert one.available(start)[0].new == 0
-        one.a.end_is_known = True
+        one.a.stream.end_is_known = True
         if starting == "latest":
             one.b.locate(12)
         assert self.complete(one, start) == complete
@@ -299,8 +300,8 @@ class TestTheEndOfARun:
 def test_a_stream_that_was_declared_anew_has_another_log() -> None:
     start, planned = at(a=("e", 50)), at(a=("e", 60))
     one = run(start=start, planned=planned)
-    one.a.begin_at("first")  # as the receiver does then
-    assert one.logs.are_here(planned) and not one.a.awaits_planned
+    one.a.begin_at(FIRST)  # as the receiver does then
+    assert one.logs.are_here(planned) and not one.a.stream.awaits_planned
     assert "e" not in one.logs.ids
     one.receive(one.a, 0, 1)
     assert one.end(start) == at(a=(one.a.log.id, 2))
@@ -313,7 +314,7 @@ def test_a_login_that_is_refused_when_a_run_asks_for_the_ends_is_said_at_once(
     def refused(*_: object) -> dict[str, int]:
         raise LoginRefused("b:1 refused CONNECT: no")
 
-    monkeypatch.setattr(logs, "stream_ends", refused)
+    monkeypatch.setattr(stream_log, "stream_ends", refused)
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it is tried again"))
     with pytest.raises(LoginRefused):
         find_ends(source_options("stomp://b", A, startingOffsets="earliest"), [A])

@@ -30,7 +30,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.brokers.rabbitmq import OFFSET, STREAM_FILTERS
+from spark_stomp.brokers.rabbitmq import OFFSET, without_filters
 from spark_stomp.errors import ConnectionLost, RemoteProtocolError, StompError, UnsupportedError
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import (
@@ -176,7 +176,7 @@ def _looking(
         look, receipt = _Look(connection), session.new_receipt()
         prefetch = ("prefetch-count", str(_WINDOW if where == "last" else 1))
         # Filtered, it would end where the last message that passes is.
-        asked = (pair for pair in options.subscribe_headers if pair[0] not in STREAM_FILTERS)
+        asked = without_filters(options.subscribe_headers)
         own = (("id", _ID), ("destination", stream), ("ack", "client"))
         session.request("SUBSCRIBE", (*own, *asked, prefetch, (OFFSET, where)), receipt=receipt)
         timeout = options.connection.connect_timeout

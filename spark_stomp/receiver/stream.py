@@ -1,0 +1,100 @@
+"""How far one stream of RabbitMQ was read: where reading begins, what came, and what that says. No I/O."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from spark_stomp.brokers.rabbitmq import OFFSET
+from spark_stomp.options import SourceOptions
+from spark_stomp.options.kinds import Moment
+from spark_stomp.protocol.frames import HeaderPairs
+
+
+class Place(NamedTuple):
+    """Where reading begins.
+
+    Attributes:
+        header: the value of the header ``x-stream-offset``.
+        offset: the first offset that is wanted; None if that is the one of the first message that comes.
+    """
+
+    header: str
+    offset: int | None = None
+
+
+FIRST: Final = Place("first")
+LATEST: Final = Place("latest")
+"""The end of the stream. RabbitMQ does not know this value: it is asked first which offset that is."""
+
+
+def at(offset: int) -> Place:
+    return Place(f"offset={offset}", offset)
+
+
+def begin_of(options: SourceOptions, destination: str) -> Place:
+    """Where reading begins if the checkpoint has nothing."""
+    assert options.starting_offsets is not None
+    begin = options.starting_offsets.of(destination)
+    if isinstance(begin, Moment):
+        return Place(f"timestamp={begin.seconds}")
+    if isinstance(begin, int):
+        return at(begin)
+    return LATEST if begin == "latest" else FIRST
+
+
+class Stream:
+    """How far a stream was read by a run that begins at ``place``. One thread changes it, any may look.
+
+    Attributes:
+        wanted: the end of the batch that is planned already; 0 if none is.
+        base: the offset where the run begins; None before it is known.
+        next: the offset after the last message; None before it is known.
+        came: whether the present subscription has brought a message.
+        end_is_known: whether the stream is known not to end before ``next``.
+    """
+
+    def __init__(self, place: Place, wanted: int = 0) -> None:
+        self.place, self.wanted = place, wanted
+        self.base = self.next = place.offset
+        self.came = self.end_is_known = False
+
+    def locate(self, offset: int) -> None:
+        """The first message will have ``offset``, or a higher one."""
+        self.base = self.next = offset
+
+    def subscribe(self) -> HeaderPairs:
+        """The header that says where a new subscription begins."""
+        self.came = self.end_is_known = False
+        return ((OFFSET, (self.place if self.next is None else at(self.next)).header),)
+
+    def lacks(self, first: int) -> bool:
+        """Whether messages may be missing before the offset ``first``, which has just come.
+
+        One offset that is missing after the first message is a record of RabbitMQ, with which the next
+        segment begins: a subscription reads a segment to its end, even if that is deleted meanwhile.
+        """
+        return self.next is not None and first > self.next + self.came
+
+    def known(self, first: int, count: int) -> int:
+        """How many of ``count`` messages from the offset ``first`` on are not new."""
+        return 0 if self.next is None else min(max(0, self.next - first), count)
+
+    def ends_too_early(self, end: int) -> str | None:
+        """Why the stream cannot be the one that was read if it ends at ``end``; None if it can."""
+        if self.next is not None and end < self.next:
+            return f"the next one to be read is {self.next}"
+        if self.next is not None and end < self.wanted:
+            return f"an earlier run planned a batch up to {self.wanted}"
+        return None
+
+    @property
+    def awaits_planned(self) -> bool:
+        """Whether some of the planned batch has not come yet."""
+        return (self.next or 0) < self.wanted
+
+    def has_all_below(self, end: int) -> bool:
+        """Whether all has come that a run takes which ends at the offset ``end``."""
+        if self.next is None:
+            # Nothing came from a time on, or the stream has no messages.
+            return not end or (self.end_is_known and self.place != FIRST)
+        return self.next == end or (self.next > end and (self.end_is_known or self.place == LATEST))

@@ -1,0 +1,104 @@
+"""The log of a stream of RabbitMQ: the numbers of its messages are the broker's offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from spark_stomp.brokers.rabbitmq import stream_name
+from spark_stomp.errors import StompError
+from spark_stomp.logs import get_log
+from spark_stomp.options import SourceOptions
+from spark_stomp.receiver import LATEST, Log, ReceiverSettings, StreamDeliveries, at, begin_of, stream_ends
+from spark_stomp.source.logs import Shares, Statuses, rows_of
+from spark_stomp.source.offsets import STREAM, LogEnd
+from spark_stomp.source.planning import Available
+from spark_stomp.status.receivers import RowCounts
+from spark_stomp.transport.retry import Retry, may_recover
+
+log = get_log(__name__)
+
+
+class StreamLog:
+    """The messages of the only destination in ``settings``, a stream. ``held`` has received them."""
+
+    def __init__(self, settings: ReceiverSettings, held: StreamDeliveries) -> None:
+        (self.destination,) = settings.destinations
+        self.name = STREAM + stream_name(self.destination)
+        self._options = settings.options
+        self._held = held
+        self._until: int | None = None
+
+    @property
+    def id(self) -> str:
+        return self._held.log.id
+
+    @property
+    def base(self) -> int:
+        return self._held.stream.base or 0
+
+    @property
+    def frames(self) -> Log:
+        return self._held.log
+
+    @property
+    def received(self) -> int | None:
+        return self._held.stream.next
+
+    @property
+    def rows(self) -> RowCounts:
+        return rows_of([self._held])
+
+    @property
+    def pinned(self) -> LogEnd | None:
+        """The end that the stream had when a query with ``startingOffsets=latest`` began."""
+        begin, base = self._held.stream.place, self._held.stream.base
+        return LogEnd(self.id, base, base) if begin == LATEST and base is not None else None
+
+    def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
+        if (end := planned or known) is None:
+            self._held.begin_at(begin_of(self._options, self.destination))
+        else:
+            low = known.next if known is not None and known.id == end.id else end.base
+            self._held.begin_at(at(low), end.id, wanted=end.next)
+
+    def stop_at(self, end: int | None) -> None:
+        """Batches end at the offset ``end``, where the stream ended when the run began; None: nowhere."""
+        self._until = end
+
+    def available(self, low: int, statuses: Statuses) -> list[Available]:
+        stream, status = self._held.stream, statuses[self._held.inbox.name]
+        low, high, complete = self.frames.next_held(low), stream.next or 0, None
+        if self._until is not None:
+            complete, high = stream.has_all_below(self._until), min(high, self._until)
+        sizes, full, window_bytes = self.frames, status.window_full, status.window_bytes
+        high = max(low, high)
+        return [Available(status.name, sizes, low, high, full, window_bytes=window_bytes, complete=complete)]
+
+    def take(self, low: int, shares: Shares) -> int:
+        count = shares.get(self._held.inbox.name, 0)
+        return self.frames.next_held(low) + count if count else low
+
+    def is_here(self, high: int) -> bool:
+        return (self._held.stream.next or 0) >= high
+
+    def readable(self, low: int, high: int) -> list[tuple[int, int]]:
+        return self.frames.readable(low, high)
+
+    def commit(self, upto: int) -> bool:
+        return self.frames.commit(upto)
+
+
+def find_ends(options: SourceOptions, streams: Sequence[str]) -> dict[str, int]:
+    """Where these streams end. A broken connection is tried again, as those of the receivers are."""
+    retry = Retry(options.reconnect, time.monotonic())
+    while True:
+        try:
+            return stream_ends(options, streams)
+        except StompError as error:
+            delay = retry.next_delay(error, time.monotonic())
+            # This is the first that connects, or about the first: a refused login is a mistake.
+            if delay is None or not may_recover(error, let_in=False):
+                raise
+            log.warning("%s; asking again where the streams end, in %.1f s", error, delay)
+            time.sleep(delay)
