@@ -161,6 +161,9 @@ def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -
         log.warning(
             "tlsVerify = false: the certificate of %s is not verified; anybody could pose as it", peer
         )
+    # A dot at the end is for the look-up alone: RFC 6066, section 3, forbids it here, and no certificate
+    # has it.
+    host = host.removesuffix(".")
     try:
         return _handshaken(
             context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=host), peer

@@ -193,6 +193,30 @@ def test_the_server_name_is_what_the_server_is_asked_for(
     assert asked == [NAME]
 
 
+@pytest.mark.parametrize(("front", "scheme"), [(tls_front, "stomp+ssl"), (websocket_front, "wss")])
+def test_the_dot_of_a_whole_name_is_for_the_look_up_alone(
+    devbroker: DevBroker,
+    authority: Authority,
+    front: Callable[..., Any],
+    scheme: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``broker.example.`` is looked up without the search domains of the machine, as in Kubernetes."""
+    looked_up: list[str] = []
+    asked: list[str | None] = []
+
+    def resolve(host: str, port: int, *_: object) -> list[Any]:
+        looked_up.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    context = authority.issue(NAME).server_context()
+    context.sni_callback = lambda _, name, __: asked.append(name)
+    with front(devbroker.port, context) as port, monkeypatch.context() as patch:
+        patch.setattr("socket.getaddrinfo", resolve)
+        connected(f"{scheme}://{NAME}.:{port}", tlsCaFile=authority.ca_file).close()
+    assert (looked_up[0], asked) == (f"{NAME}.", [NAME])
+
+
 def as_files(authority: Authority, client: Identity) -> Options:
     return {"tlsCaFile": authority.ca_file, "tlsCertFile": client.cert_file, "tlsKeyFile": client.key_file}
 
