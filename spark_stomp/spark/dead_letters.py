@@ -48,9 +48,6 @@ def dead_letters(
 
     Example::
 
-        def write(orders, number):
-            orders.select("id", "price").write.mode("append").saveAsTable("orders")
-
         orders = rescue_json(messages, "id BIGINT, price DOUBLE")
         send = dead_letters(write, "/queue/orders.dead", url="stomp://127.0.0.1:61613")
         orders.writeStream.foreachBatch(send).option("checkpointLocation", "checkpoint").start()
