@@ -48,9 +48,8 @@ def dead_letters(
 
     Example::
 
-        orders = rescue_json(messages, "id BIGINT, price DOUBLE")
         send = dead_letters(write, "/queue/orders.dead", url="stomp://127.0.0.1:61613")
-        orders.writeStream.foreachBatch(send).option("checkpointLocation", "checkpoint").start()
+        rescued.writeStream.foreachBatch(send).option("checkpointLocation", "checkpoint").start()
     """
     sink = {
         "onError": "deadletter",
