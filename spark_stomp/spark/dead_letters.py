@@ -51,12 +51,8 @@ def dead_letters(
         send = dead_letters(write, "/queue/orders.dead", url="stomp://127.0.0.1:61613")
         rescued.writeStream.foreachBatch(send).option("checkpointLocation", "checkpoint").start()
     """
-    sink = {
-        "onError": "deadletter",
-        "deadLetterDestination": destination,
-        **options,
-        "destination": destination,
-    }
+    on_error = {"onError": "deadletter", "deadLetterDestination": destination}
+    sink = {**on_error, **options, "destination": destination}
 
     def send_then_write(batch: DataFrame, number: int) -> None:
         why = f.expr(reason)
