@@ -1,6 +1,6 @@
 # make demo    flights through the embedded dev broker and two streaming queries, with proof and plot
 # make unit    the unit tests, without Spark and Java
-# make test    everything except the long runs, in three processes
+# make test    everything except the long runs, in four processes
 # make lint    ruff, mypy, and the links of the pages
 # make docs    writes docs/reference.md again from the code, and builds the site in artifacts/docs
 # make coverage    which lines and branches the tests without Spark do not reach
@@ -50,10 +50,10 @@ $(STAMPS)/archive: $(STAMPS)/dev | $(STAMPS)/package
 	@cd tests && $(BIN)/python -m support.archive >/dev/null 2>&1 || echo "Spark will start slowly." >&2
 	@touch $@
 
-# From tests/, so that `spark_stomp` is the installed package and not the folder beside it. In three processes, since
+# From tests/, so that `spark_stomp` is the installed package and not the folder beside it. In four processes, since
 # most tests wait most of the time; tests/conftest.py says what shares one. `ARGS="-n 0"` takes one for all.
 test: $(STAMPS)/dev $(STAMPS)/package $(STAMPS)/archive
-	cd tests && $(BIN)/pytest -m "not soak" -n 3 --no-loadscope-reorder $(ARGS)
+	cd tests && $(BIN)/pytest -m "not soak" -n 4 --no-loadscope-reorder $(ARGS)
 
 # What needs Spark is in unit/spark and unit/notebooks.
 unit: $(STAMPS)/unit $(STAMPS)/package

@@ -119,6 +119,7 @@ class TestAQueueThatNoSendDeclares:
         assert caplog.text.count(f"whether the queue of {queue} exists is not known") == 1
         assert rabbitmq.standing(queue).ready == 2
 
+    @pytest.mark.soak
     @pytest.mark.rule("S.14")
     def test_of_a_stream_nothing_is_lost_while_the_node_starts(self, rabbitmq: RabbitMQ) -> None:
         stream = new_stream(rabbitmq)

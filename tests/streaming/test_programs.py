@@ -115,7 +115,10 @@ def test_no_body_ends_it_and_none_is_lost(
         assert kept.missing() == []
 
 
-@pytest.mark.parametrize("name", NOTES)
+# The longest is for soak.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.soak] * name.startswith("04_")) for name in NOTES]
+)
 def test_no_body_ends_a_query_of_a_notebook_and_none_is_lost(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
