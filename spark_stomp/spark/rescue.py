@@ -43,6 +43,10 @@ _MANY_PARTS = (
 _INEXACT = r"(\d+(?:\.\d+)?[eE][+-]?\d+|[\d.]{39,})"
 # Characters of a number that is exact in any case: 15 digits of a DOUBLE are, and 6 of a FLOAT.
 _SURE = {"double": 15, "float": 6}
+# Escapes of surrogates: a whole pair, and any. A backslash that is escaped itself begins none.
+_BEGIN = r"(?<!\\)((?:\\\\)*)\\u[dD]"
+_PAIR = _BEGIN + r"[89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"
+_SURROGATE = _BEGIN + r"[89a-fA-F]"
 # Texts for the numbers that JSON does not have: to_json writes them so.
 _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
@@ -191,9 +195,18 @@ def _walked(text: Column, kind: t.DataType, others: str | None) -> Column:
         f.when(text.isNull(), failed("there is no body"))
         .when(f.btrim(text, f.lit(" \t\r\n")) == "", failed("the body is empty"))
         .when(~f.is_valid_utf8(text), failed("the body is not UTF-8"))
+        .when(_has_half_a_pair(text), failed("the body has half of a surrogate pair"))
         .when(f.length(f.regexp_replace(text, r"[^\[{]", "")) > _MOST_PARTS, failed(_MANY_PARTS))
         .otherwise(_let(items, walk))
     )
+
+
+def _has_half_a_pair(text: Column) -> Column:
+    """Whether the text has the escape of a surrogate alone, which is no character.
+
+    Spark 4.0 and 4.1 make a question mark of it.
+    """
+    return f.regexp_replace(text, _PAIR, "$1").rlike(_SURROGATE)
 
 
 def _outcome(value: Column, problem: Column, others: Column | None = None) -> Column:

@@ -168,6 +168,10 @@ def test_what_is_no_number(spark: SparkSession) -> None:
 def test_texts_and_booleans(spark: SparkSession) -> None:
     texts = ['"1"', r'"\u00e9 \n \/ \u0000"', r'"\ud800"', "1", "true", "{}", "null", '""']
     assert values(spark, "STRING", texts) == ["1", "é \n / \0", *[RESCUED] * 4, None, ""]
+    halves = [r'"\ud800"', r'"\uDC00 \ud800"', r'"\ud83d\ude00\ude00"', r'"\\\ud800"', r'"\ud800\\udc00"']
+    assert values(spark, "STRING", halves) == [RESCUED] * 5
+    whole = [r'"\ud83d\ude00\uD83D\uDE00"', r'"\\ud800"', r'"\\\ud83d\ude00"']
+    assert values(spark, "STRING", whole) == ["\U0001f600" * 2, r"\ud800", "\\\U0001f600"]
     assert values(spark, "BOOLEAN", ["true", "false", '"true"', "1"]) == [True, False, RESCUED, RESCUED]
 
 
