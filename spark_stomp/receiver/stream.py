@@ -28,6 +28,7 @@ LATEST: Final = Place("latest")
 
 
 def at(offset: int) -> Place:
+    """Reading begins at ``offset``, or at the first message after it that is still there."""
     return Place(f"offset={offset}", offset)
 
 

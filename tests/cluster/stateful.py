@@ -48,7 +48,7 @@ def main(url: str, queue: str, folder: str, settings: str) -> None:
 
     def write(batch: DataFrame, batch_id: int) -> None:
         counts = {row.letter: row.n for row in batch.collect()}
-        time.sleep(0.5)
+        time.sleep(0.5)  # a slow sink, so that most kills come within a batch
         target = output / f"batch-{batch_id}"
         if not target.exists():
             (output / "new").write_text(json.dumps(counts))
