@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 CUT = "..."
-# The most characters of a text. A judgement, not measured: our own longest sentences have some hundreds.
+# The most characters of a text. Our own longest sentences have some hundreds.
 _LONGEST = 4_000
-# Characters at the end of a text that are kept if it is cut. A judgement, not measured.
+# Characters at the end of a text that are kept if it is cut.
 _ENDING = 1_000
 
 

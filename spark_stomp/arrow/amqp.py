@@ -41,10 +41,10 @@ import numpy as np
 
 from spark_stomp.protocol.frames import is_utf8
 
-# Values may lie this deep in one another. A judgement: more is no message, and Python's stack has an end.
+# Values may lie this deep in one another. More is no message, and Python's stack has an end.
 _DEEPEST: Final = 64
 # A message may have this many values; an item of an array counts as often as its constructor has octets. A
-# judgement: a value takes up to 400 bytes of memory, but may be one octet, or none in an array.
+# value takes up to 400 bytes of memory, but may be one octet, or none in an array.
 _MOST_VALUES: Final = 1_000_000
 # So many more than it has octets, because items of an array may take none: a body of 40 octets with a million
 # of them would take half a second.

@@ -39,7 +39,7 @@ from spark_stomp.protocol.frames import is_utf8
 # Only bytes up to this one may come before a command: EOLs, NULs and blanks. No command begins with one.
 _LAST_LEADING = 0x20
 # Bytes before the commands that numpy skips, one at a time in all frames; a regular expression skips the
-# rest. Usually there is one EOL. A judgement, not measured.
+# rest. Usually there is one EOL.
 _SKIP_ROUNDS = 32
 _LEADING = re.compile(rb"[\r\n\x00 ]*")
 
@@ -174,7 +174,7 @@ def _lines(rows: Sequence[Sequence[tuple[str, str]]]) -> HeaderLines:
 # looking up the name of each line, for mixtures of layouts; searching each frame for the end of its header
 # area; flags for the LFs of a whole block, which do not fit into the processor's cache.
 
-# Layouts read in one batch at most; frames of other layouts take the exact path. A judgement, not measured.
+# Layouts read in one batch at most; frames of other layouts take the exact path.
 _MOST_LAYOUTS = 64
 # For each 16 frames of a batch, one more layout may be looked for. A look that finds none costs as much as
 # five frames on the exact path (November 2026).
@@ -183,8 +183,7 @@ _WORTHWHILE = 16
 # changes, 10,000 frames took 11.0 instead of 12.3 ms (November 2026).
 _SCANNED = 256 * 1024
 # Only the beginning of a long frame is searched for LFs. Its size is twice the longest header area among 16
-# frames of the batch, plus 1,024 bytes. A frame with a longer header area takes the exact path. A judgement,
-# not measured.
+# frames of the batch, plus 1,024 bytes. A frame with a longer header area takes the exact path.
 _LOOKED_AT = 16
 _LEAST = 1024
 

@@ -136,7 +136,7 @@ _IN_HEADERS = frozenset(
     }
 )
 # Characters of an ERROR that are searched. RabbitMQ's longest has some 1,000: names have up to 255 bytes. A
-# judgement; a hostile text of 10,000 kept a core busy for 7 s (November 2026).
+# hostile text of 10,000 kept a core busy for 7 s (November 2026).
 _SEARCHED = 2_000
 # RabbitMQ compares the arguments one after the other, and names the first one that differs.
 _DIFFERS = re.compile(

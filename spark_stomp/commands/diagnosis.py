@@ -12,10 +12,9 @@ from spark_stomp.quoting import counted, duration, listed
 from spark_stomp.status.figure import Status, moment
 from spark_stomp.status.files import is_gone
 
-# Seconds after which a batch counts as slow, as for the alert StompBatchTakesLong. A judgement.
+# Seconds after which a batch counts as slow, as for the alert StompBatchTakesLong.
 _LONG: Final = 1800.0
-# Seconds for which a broker with heart-beats may be silent, and without them too unless something is wrong. A
-# judgement, not measured.
+# Seconds for which a broker with heart-beats may be silent, and without them too unless something is wrong.
 _SILENT: Final = 30.0
 
 

@@ -36,7 +36,7 @@ from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
 from spark_stomp.status.sink import TaskFigures
 
-# Bytes of one read from a file or a pipe. A judgement, not measured.
+# Bytes of one read from a file or a pipe.
 _READ = 1 << 20
 _NO_COLUMNS = "a message is a line or a file, and has no columns; give headers, such as an id, with --header"
 _REFUSED: Final = {

@@ -17,7 +17,7 @@ from spark_stomp.status.files import StatusFile, status_at
 
 T = TypeVar("T")
 
-# A query counts as gone after this many missed writes of its status. A judgement, not measured.
+# A query counts as gone after this many missed writes of its status.
 _MISSED = 3
 
 

@@ -32,18 +32,18 @@ from spark_stomp.sink.rules import send_rules
 from spark_stomp.transport import Connection, open_connection
 
 MESSAGES: Final = 8
-"""How many messages are sent: more than the broker may deliver without an ACK. A judgement, not measured."""
+"""How many messages are sent: more than the broker may deliver without an ACK."""
 PREFETCH: Final = 3
 """How many un-acked messages the third connection asks for: one before the one that is ACKed, one after."""
 OWN_ID: Final = "spark_stomp_probe"
 """The header with the id that a producer would set."""
 PATIENCE: Final = 5.0
-"""Seconds to wait for a receipt, or for messages that must come. A judgement, not measured."""
-# Seconds of silence after which no more messages are expected. A judgement, not measured.
+"""Seconds to wait for a receipt, or for messages that must come."""
+# Seconds of silence after which no more messages are expected.
 _SILENCE = 1.0
 # Bytes of a body. Artemis limits bytes, and its headers should count for little.
 _BODY = 1024
-# Deliveries to one connection that are looked at; a broker may repeat them without end. A judgement.
+# Deliveries to one connection that are looked at; a broker may repeat them without end.
 _TOO_MANY = 5 * MESSAGES
 
 Delivery = tuple[int, Frame]
@@ -228,7 +228,7 @@ SINGLE, IDS = "ACK of a single message", "ids that survive"
 UNSEEN: Final = Finding(None, "too little was delivered, or redelivered")
 # Not even one more for the trial to ACK alone.
 _ONE_BY_ONE: Final = Finding(None, "it delivers one message, and the next one after its ACK")
-# Characters of the broker's words about a request. A judgement: what helps often stands at the end.
+# Characters of the broker's words about a request. What helps often stands at the end.
 _MOST_SAID = 300
 
 

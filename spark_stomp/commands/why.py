@@ -67,9 +67,9 @@ _CONNECTING: Final = {
     if option.key not in ("clientId", "logLevel")
 }
 _PASSWORDS: Final = {"password", "passwordfile"}
-# Seconds within which the broker must answer. A judgement: this command is for people who wait.
+# Seconds within which the broker must answer. This command is for people who wait.
 _PATIENCE: Final = 5.0
-# Queues of which the broker is asked how much waits there. A judgement, not measured.
+# Queues of which the broker is asked how much waits there.
 _MOST_ASKED: Final = 5
 # Errors about which a connection from here may say more.
 _OF_CONNECTIONS: Final = re.compile(

@@ -24,7 +24,7 @@ from spark_stomp.quoting import quoted, shown, whole_number
 log = get_log(__name__)
 
 HIGH_WATER = 1 << 20
-"""Bytes. No message is delivered to a client while this much waits for it. A judgement, not measured."""
+"""Bytes. No message is delivered to a client while this much waits for it."""
 
 _UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName")
 _DURABLE = "durable-subscription-name"

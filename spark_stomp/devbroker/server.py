@@ -27,11 +27,11 @@ from spark_stomp.quoting import host_port
 log = get_log(__name__)
 
 _VERSIONS = ("1.2", "1.1", "1.0", "lenient")
-# Messages that publish_many adds before clients are served again. A judgement, not measured.
+# Messages that publish_many adds before clients are served again.
 _PUBLISH_CHUNK = 500
-# Seconds between two checks of wait_until if nothing happens at the broker. A judgement, not measured.
+# Seconds between two checks of wait_until if nothing happens at the broker.
 _POLL_SECONDS = 0.05
-# Seconds for a client to read its ERROR or last RECEIPT, and to close. A judgement, not measured.
+# Seconds for a client to read its ERROR or last RECEIPT, and to close.
 _LINGER = 2.0
 
 

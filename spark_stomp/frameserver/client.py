@@ -40,12 +40,12 @@ log = get_log(__name__)
 
 REPORT = b"report"
 """The first word of a report; JSON follows. A ticket begins with the id of a log, which is another word."""
-# Seconds for which a task waits for a connection. A judgement, not measured.
+# Seconds for which a task waits for a connection.
 _CONNECT_TIMEOUT = 20.0
 # When TCP asks whether the other machine is there: after a minute of silence, then every 20 seconds, three
-# times. Linux would ask after two hours. A judgement, not measured.
+# times. Linux would ask after two hours.
 _PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
-# Seconds for which a task waits until its report has been taken. A judgement, not measured.
+# Seconds for which a task waits until its report has been taken.
 _REPORT_TIMEOUT = 5.0
 # The id of a log, and two numbers that fit into 64 bits.
 _TICKET = re.compile(rb"([!-~]{1,64}) (\d{1,18}) (\d{1,18})")
@@ -57,7 +57,7 @@ NAME = "spark-stomp-frame-server"
 _VALID_FROM = datetime(2000, 1, 1, tzinfo=timezone.utc)
 _VALID_UNTIL = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
 
-# Bytes of a piece that is sent by itself; smaller ones are copied together. A judgement, not measured.
+# Bytes of a piece that is sent by itself; smaller ones are copied together.
 _SENT_ALONE = 64 << 10
 # The format; the number of the first frame; the bytes of times, ends, text and frames, which follow.
 _HEAD = struct.Struct("<4sqQQQQ")
@@ -97,9 +97,9 @@ def _to_bytes(integers: int | Ends) -> bytes:
 _LEAST = 1 << 20
 """Bytes of the smallest piece of memory, which most frame batches fit into."""
 _KEPT = 8 << 20
-"""Bytes of the largest piece that is kept. A judgement, not measured."""
+"""Bytes of the largest piece that is kept."""
 _free: deque[npt.NDArray[np.uint8]] = deque(maxlen=4)
-"""Pieces that nothing refers to. Four are a judgement."""
+"""Pieces that nothing refers to."""
 
 
 def _memory(size: int) -> memoryview:
@@ -224,10 +224,10 @@ class RangeTicket:
 # --- how a task fetches its frames
 
 MOST_CONNECTIONS = 4
-"""How many unused connections a worker keeps, over all queries. Four is a judgement."""
+"""How many unused connections a worker keeps, over all queries."""
 
 IDLE = 60.0
-"""Seconds after which an unused connection ends. A judgement, not measured."""
+"""Seconds after which an unused connection ends."""
 
 
 def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:

@@ -43,13 +43,13 @@ from spark_stomp.options.endpoint import is_loopback
 
 log = get_log(__name__)
 
-# Seconds between two bytes of a handshake or a first request. A judgement, not measured.
+# Seconds between two bytes of a handshake or a first request.
 _HANDSHAKE = 10.0
-# Bytes of the largest request: a report of many destinations. A judgement, not measured.
+# Bytes of the largest request: a report of many destinations.
 _MOST_OCTETS = 1 << 20
-# Seconds to wait for a port that is in use: the last run of the query may be about to close. A judgement.
+# Seconds to wait for a port that is in use: the last run of the query may be about to close.
 _LAST_RUN = 10.0
-# Seconds between two attempts to listen. A judgement, not measured.
+# Seconds between two attempts to listen.
 _LISTEN_POLL = 0.1
 
 ReadRange = Callable[[RangeTicket], Iterator[FrameBatch]]

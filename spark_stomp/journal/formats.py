@@ -244,8 +244,8 @@ _HEAD: Final = struct.Struct("<4sIQQqII")
 _HEAD_BYTES: Final = _HEAD.size
 _CHECKED_FROM: Final = 8
 _END_BYTES: Final = 8
-# The most bytes of ``meta`` in a valid record. A judgement: names of receivers contain destinations, which
-# are header lines and far shorter.
+# The most bytes of ``meta`` in a valid record. Names of receivers contain destinations, which are header
+# lines and far shorter.
 _MAX_META: Final = 1 << 24
 # Bytes. Consecutive records share an entry of the index up to this size, and up to this many bytes are read
 # to find a frame. With an entry for each record, 60,000 messages that came one by one took 435 bytes of

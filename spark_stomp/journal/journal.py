@@ -28,7 +28,7 @@ from spark_stomp.logs import get_log
 log = get_log(__name__)
 
 # Bytes. Space comes back an object at a time, so an object has at most an eighth of journalMaxBytes, between
-# these bounds, unless one record is larger. Judgements, not measured.
+# these bounds, unless one record is larger.
 _LARGEST_OBJECT: Final = 8 << 20
 _SMALLEST_OBJECT: Final = 64 << 10
 _OBJECTS: Final = 8

@@ -39,7 +39,7 @@ from spark_stomp.quoting import counted
 
 # --- frames
 
-# Bytes of contents that are kept: eight objects of the largest size. A judgement, not measured.
+# Bytes of contents that are kept: eight objects of the largest size.
 _MAX_BYTES: Final = 64 << 20
 
 
@@ -158,7 +158,7 @@ def _intact_heads(name: FramesName, content: bytes) -> list[RecordHead] | None:
 # --- the dedup log
 
 # Beyond this many objects of keys, one replaces them. More mean more requests when a journal is opened, fewer
-# mean that all keys are put again more often. A judgement, not measured.
+# mean that all keys are put again more often.
 _MOST_OBJECTS: Final = 64
 
 

@@ -61,7 +61,7 @@ from spark_stomp.journal.formats import (
 from spark_stomp.journal.objects import DedupLog, FrameObjects
 from spark_stomp.journal.store import Objects
 
-# How often to list and read again if another writer deletes objects meanwhile. A judgement.
+# How often to list and read again if another writer deletes objects meanwhile.
 _ATTEMPTS: Final = 5
 
 

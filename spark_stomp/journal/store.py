@@ -46,11 +46,11 @@ from spark_stomp.journal.formats import FRAMES, LOCK, RESERVE
 T = TypeVar("T")
 
 # Seconds before each further attempt, for a store that is busy or out of reach for a moment. The clients of
-# pyarrow try again too. A judgement, not measured.
+# pyarrow try again too.
 _DELAYS: Final = (0.2, 0.8, 2.0)
-# Bytes of the reserve. A judgement: enough for a marker, states and some ten thousand message keys.
+# Bytes of the reserve. Enough for a marker, states and some ten thousand message keys.
 _RESERVE_BYTES: Final = 1 << 20
-# Seconds between two attempts to take the lock. A judgement, not measured.
+# Seconds between two attempts to take the lock.
 _LOCK_POLL: Final = 0.1
 # File systems without folders: making one would leave an empty object behind.
 _WITHOUT_FOLDERS: Final = ("s3", "gcs", "gs")
@@ -220,7 +220,7 @@ class Objects:
     """Whether nobody else can write as long as this is open."""
 
     gather = 0.2
-    """Seconds from one append to the next: each costs a put and a listing. A judgement, not measured."""
+    """Seconds from one append to the next: each costs a put and a listing."""
 
     _delays: tuple[float, ...] = _DELAYS
 
@@ -314,7 +314,7 @@ class Disk(Objects):
     # ActiveMQ gave 0.93 of the rate of files that were appended to (November 2026).
     gather = 0.02
     # The reader process of a driver that was killed notices within a second and may need 5 seconds to end;
-    # then the lock is free. A judgement, not measured.
+    # then the lock is free.
     lock_timeout = 30.0
     _delays = ()
 

@@ -75,7 +75,7 @@ class TlsOptions:
 class ReconnectOptions:
     """When and for how long a lost connection is tried again, in seconds."""
 
-    # Judgements, not measured. Five minutes are longer than a broker takes to restart.
+    # Five minutes are longer than a broker takes to restart.
     timeout: float = STREAMS_AND_WRITES.option(
         "reconnectTimeout",
         TIMEOUT,
@@ -128,14 +128,12 @@ class ConnectionOptions:
         "1.2,1.1,1.0",
         "STOMP versions to offer; `lenient` also accepts brokers that break the rules.",
     )
-    # A judgement, not measured.
     heartbeat: tuple[int, int] = EVERYWHERE.option(
         "heartbeat",
         heartbeat_pair,
         "10s,10s",
         "Heart-beats to offer and to ask for. Without the broker's, its end is noticed within two minutes.",
     )
-    # A judgement, not measured.
     connect_timeout: float = EVERYWHERE.option(
         "connectTimeout", TIMEOUT, "10s", "Limit for the connection, TLS and CONNECTED, per address."
     )
@@ -173,7 +171,6 @@ class ConnectionOptions:
         note="not known",
     )
     tls: TlsOptions = group(TlsOptions)
-    # These sizes and counts are judgements, not measured.
     max_frame_bytes: int = EVERYWHERE.option(
         "maxFrameBytes", SIZE, "256m", "Largest frame to receive or to send."
     )

@@ -55,7 +55,7 @@ _WRITES: Final = {
     "use messageType for bytes or text, and to_json(...) or cast(...) for the column body": "format encoding",
     "use deadLetterDestination with onError = deadletter": "deadLetterQueue",
 }
-# Likeness from 0 to 1, as difflib counts it: a letter or two may be wrong. A judgement, not measured.
+# Likeness from 0 to 1, as difflib counts it: a letter or two may be wrong.
 _ALIKE: Final = 0.8
 
 

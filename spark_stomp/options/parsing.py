@@ -27,7 +27,7 @@ _PLACES: Final[dict[Scope, str]] = {
     "batch": "batch reads (read)",
     "sink": "writes",
 }
-# Bytes that a task of a batch read may hold. An executor may run many tasks. A judgement, not measured.
+# Bytes that a task of a batch read may hold. An executor may run many tasks.
 _READ_AHEAD: Final = 32 << 20
 _TABLE: Final = (
     "a table keeps no options: name them in each statement, FROM name WITH (url = '...', "

@@ -107,7 +107,7 @@ class SinkOptions:
         "16m",
         "Most bytes of such messages. The task holds them in memory; a larger message is sent alone.",
     )
-    # These timeouts are judgements, not measured. A memory or disk alarm may block a broker for minutes.
+    # A memory or disk alarm may block a broker for minutes.
     receipt_timeout: float = SINK.option(
         "receiptTimeout",
         TIMEOUT,

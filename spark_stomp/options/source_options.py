@@ -25,7 +25,7 @@ from spark_stomp.options.kinds import (
 from spark_stomp.protocol.frames import HeaderPairs
 
 MOST_CONNECTIONS = 4
-"""The most connections of a query that does not set the option. A judgement: hosted brokers count them, and
+"""The most connections of a query that does not set the option. Hosted brokers count them, and
 one process receives for all of them."""
 
 
@@ -107,14 +107,13 @@ class SourceOptions:
         "Most bytes of a batch. A larger message is a batch alone.",
         note="all there are",
     )
-    # A judgement: ActiveMQ may take a second to page in a queue (seen in November 2026).
+    # ActiveMQ may take a second to page in a queue (seen in November 2026).
     idle_timeout: float = READS.option(
         "idleTimeout",
         TIMEOUT,
         "2s",
         "After this silence AvailableNow, Once and batch reads have everything.",
     )
-    # A judgement, not measured.
     max_drain_time: float = READS.option(
         "maxDrainTime",
         TIMEOUT,
@@ -128,7 +127,7 @@ class SourceOptions:
         "Whether the first batch of a run takes all there is, up to `idleTimeout`, `maxDrainTime` or "
         "`maxMessagesPerTrigger`. Needs `ackAfter=journal`.",
     )
-    # 1,000 is a judgement, not measured: a batch read is meant for looking into a queue.
+    # A batch read is meant for looking into a queue.
     max_messages: int = BATCH.option(
         "maxMessages",
         integer(1),
@@ -142,7 +141,6 @@ class SourceOptions:
         "commit",
         "When a message is acknowledged: once its batch is committed, or once it is in the journal.",
     )
-    # A judgement, not measured.
     ack_receipt_timeout: float = SOURCE.option(
         "ackReceiptTimeout",
         TIMEOUT,
@@ -157,7 +155,6 @@ class SourceOptions:
         "Spark sees them.",
         in_repr=False,
     )
-    # A judgement, not measured.
     journal_max_bytes: int = SOURCE.option(
         "journalMaxBytes",
         SIZE,
@@ -200,7 +197,7 @@ class SourceOptions:
         "false",
         "Whether to read what can lose messages, such as a topic without `durableName`.",
     )
-    # A judgement. With 2,000 messages of 4 MiB behind a slow sink, the reader process had 540 MiB in all
+    # With 2,000 messages of 4 MiB behind a slow sink, the reader process had 540 MiB in all
     # (November 2026).
     max_buffered_bytes: int = READS.option(
         "maxBufferedBytes",

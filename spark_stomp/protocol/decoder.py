@@ -43,7 +43,7 @@ _LOOK_BACK: Final = MOST_BLANKS + 1
 """Bytes that were searched already and may be the beginning of a blank line."""
 SMALL_PIECE: Final = 4096
 """Pieces of fewer bytes are joined when they are received, because an object for each would take far more
-memory. A judgement, not measured."""
+memory."""
 
 
 class ReceiveBuffer:

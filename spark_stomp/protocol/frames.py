@@ -95,8 +95,8 @@ NEED_DATA: Final[Literal[Signal.NEED_DATA]] = Signal.NEED_DATA
 class Limits:
     """The most that a peer may send in one frame. Anything beyond is a LimitExceeded.
 
-    All are in bytes, except ``max_headers``. The defaults are judgements, not measured: far more than usual
-    messages have, and little enough to be held in memory.
+    All are in bytes, except ``max_headers``. The defaults are far more than usual messages have, and
+    little enough to be held in memory.
     """
 
     max_command: int = 64
@@ -112,10 +112,7 @@ class Limits:
 
     @classmethod
     def before_connected(cls) -> Limits:
-        """Limits for a peer that is not logged in yet: enough for CONNECT, CONNECTED and a first ERROR.
-
-        The numbers are judgements, not measured.
-        """
+        """Limits for a peer that is not logged in yet: enough for CONNECT, CONNECTED and a first ERROR."""
         return cls(max_header_line=8 * _KIB, max_headers=100, max_body=64 * _KIB, max_frame=256 * _KIB)
 
     @classmethod
@@ -127,7 +124,7 @@ class Limits:
         """Limits for a connection without subscriptions, whose broker sends only RECEIPT and ERROR frames.
 
         An ERROR with a body of 128 MiB, the default of ``max_body``, takes four times as much memory
-        (November 2026). The numbers here are judgements, not measured.
+        (November 2026).
         """
         return replace(
             self,
@@ -150,7 +147,7 @@ _NEVER_ESCAPED: Final = frozenset({"CONNECT", "STOMP", "CONNECTED"})
 _ESCAPES_1_1: Final = {"\\": "\\\\", "\n": "\\n", ":": "\\c"}
 _ESCAPES_1_2: Final = {**_ESCAPES_1_1, "\r": "\\r"}
 MOST_BLANKS: Final = 64
-"""Blanks in the longest blank line of the lenient dialect. A judgement, not measured: it bounds how far a
+"""Blanks in the longest blank line of the lenient dialect. It bounds how far a
 search must go back when more bytes have arrived."""
 
 

@@ -145,7 +145,7 @@ NO_HEARTBEAT = (0, 0)
 _HEADER = re.compile(r"([0-9]{1,18}),([0-9]{1,18})\Z")
 
 # A heart-beat is sent after this fraction of the interval, because some peers (ActiveMQ Classic) allow no
-# delay on the way. A judgement, not measured.
+# delay on the way.
 _SEND_AFTER = 0.6
 
 

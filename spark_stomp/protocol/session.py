@@ -162,7 +162,7 @@ class Machine:
 
 # --- events
 
-# Characters of a broker's short text that an error shows. A judgement, not measured.
+# Characters of a broker's short text that an error shows.
 _MESSAGE_LENGTH: Final = 200
 
 

@@ -20,7 +20,7 @@ from spark_stomp.receiver.blocks import Block
 BlockRange = tuple[Block, int, int]
 
 # Microseconds. New messages that come within this time share one entry, with the arrival time of the first.
-# It only gives the age of the oldest un-acked message. A judgement, not measured.
+# It only gives the age of the oldest un-acked message.
 _ARRIVAL_STEP = 100_000
 
 

@@ -14,9 +14,9 @@ from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.turns import Turn
 
 # Seconds without a message after which the last ones are taken. The ERROR because of a message follows those
-# before it at once. A judgement.
+# before it at once.
 _SETTLED: Final = 0.2
-# Seconds without a message, and with none un-acked, after which a careful turn is over. A judgement.
+# Seconds without a message, and with none un-acked, after which a careful turn is over.
 _EMPTY: Final = 1.0
 
 

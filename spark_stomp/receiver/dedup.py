@@ -24,8 +24,7 @@ from spark_stomp.receiver.blocks import Block, Place
 
 log = get_log(__name__)
 
-# A judgement, not measured: about six times the default prefetch (40,000), the most messages that can be
-# un-acked on a connection.
+# About six times the default prefetch (40,000), the most messages that can be un-acked on a connection.
 MAX_REMEMBERED = 250_000
 """After how many newer messages the key of a committed message may be forgotten."""
 

@@ -21,7 +21,7 @@ from spark_stomp.transport import Connection
 log = get_log(__name__)
 
 # Bytes. One poll may read as much as there is room for, but never less than the first number, and never more
-# than the second. Judgements, not measured.
+# than the second.
 _MIN_READ = 64 << 10
 _MAX_READ = 4 << 20
 # RabbitMQ writes each message by itself, so a receiver that is faster reads about six messages at a time. If
@@ -34,10 +34,10 @@ _GATHER = 0.004
 # With a slow sink a receiver is paused nearly all of the time. If pauses did not count towards
 # ackReceiptTimeout, a broker that confirms nothing would be waited for more than 60 times as long (November
 # 2026). So a pause counts, but no more than a tenth of the timeout for each maxBufferedBytes that was read
-# before it: a receipt is overdue at the latest when this many times maxBufferedBytes were read. A judgement.
+# before it: a receipt is overdue at the latest when this many times maxBufferedBytes were read.
 _BUFFERS_PER_TIMEOUT = 10
 # Seconds. A receiver may pause many times a second. The log gets one line a minute at most, and only about a
-# pause that lasts longer than most batches take. Judgements, not measured.
+# pause that lasts longer than most batches take.
 _WARN_EVERY = 60.0
 _WARN_AFTER = 1.0
 

@@ -25,8 +25,7 @@ from spark_stomp.transport.standing import standing
 
 log = get_log(__name__)
 
-# Most queues that are asked for before SUBSCRIBE declares them, because each question is a connection. A
-# judgement, not measured.
+# Most queues that are asked for before SUBSCRIBE declares them, because each question is a connection.
 _MOST_ASKED: Final = 20
 
 

@@ -30,9 +30,9 @@ from spark_stomp.transport.retry import Retry
 log = get_log(__name__)
 
 DISCONNECT_TIMEOUT: Final = 5.0
-"""Seconds to wait for the receipt of the DISCONNECT that ends a batch read. A judgement, not measured."""
+"""Seconds to wait for the receipt of the DISCONNECT that ends a batch read."""
 # The most bytes to read before that receipt. The buffers of both sockets hold less, so a broker that sends
-# more ignores DISCONNECT. A judgement; without it, a hostile broker was read for 5 s (November 2026).
+# more ignores DISCONNECT. Without it, a hostile broker was read for 5 s (November 2026).
 _DISCONNECT_MAX_BYTES = 32 << 20
 
 

@@ -68,16 +68,16 @@ from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next
 
 log = get_log(__name__)
 
-# Seconds that one poll waits if nothing comes and nobody wakes the thread. A judgement, not measured.
+# Seconds that one poll waits if nothing comes and nobody wakes the thread.
 _POLL = 1.0
 # The most ACKs in a group, which has one receipt, and the most groups that await their receipts at a time.
 # RabbitMQ sends nothing while it reads ACKs, so messages come between the groups: 23,700 a second, and 17,000
 # with groups of 10,000 (November 2026).
 _ACK_GROUP = 1_000
 _ACK_GROUPS = 4
-# Seconds for the end of a careful turn. A judgement: nothing is un-acked by then.
+# Seconds for the end of a careful turn. Nothing is un-acked by then.
 _END_OF_TURN = 5.0
-# Seconds for which stop() waits beyond its timeout, because the thread may be in a call. A judgement.
+# Seconds for which stop() waits beyond its timeout, because the thread may be in a call.
 _JOIN_MARGIN = 0.5
 
 

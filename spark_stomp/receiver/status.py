@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from spark_stomp.brokers import Dialect
 from spark_stomp.errors import ClientIdInUse, ConnectFailed, StompError
 
-# Characters of a broker's error that the status shows. A judgement, not measured.
+# Characters of a broker's error that the status shows.
 _SHOWN = 1_000
 
 

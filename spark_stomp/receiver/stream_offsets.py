@@ -45,16 +45,15 @@ from spark_stomp.transport.connect import at_peer
 
 _LINE: Final = re.compile(rb"\nx-stream-offset:(\d{1,18})\r?\n")
 
-# Seconds of silence after which the last chunk of a stream has come. A judgement, not measured.
+# Seconds of silence after which the last chunk of a stream has come.
 _QUIET = 1.0
-# Seconds after which a stream that sends nothing counts as empty. A judgement, not measured.
+# Seconds after which a stream that sends nothing counts as empty.
 _EMPTY = 2.0
-# Un-acked messages that RabbitMQ may send of the last chunk. Elsewhere the first message is enough. A
-# judgement, not measured.
+# Un-acked messages that RabbitMQ may send of the last chunk. Elsewhere the first message is enough.
 _WINDOW = 1_000
-# Streams whose ends are looked for at a time, each with two connections. A judgement, not measured.
+# Streams whose ends are looked for at a time, each with two connections.
 _AT_A_TIME = 4
-# Seconds for which one of the two is waited for before the other one is asked. A judgement, not measured.
+# Seconds for which one of the two is waited for before the other one is asked.
 _TURN = 0.1
 _ID: Final = "0"
 

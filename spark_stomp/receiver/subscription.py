@@ -21,12 +21,12 @@ from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.turns import Turn
 
 # A broker that may stop before the prefetch is reached counts as stopped after this many seconds of silence
-# with un-acked messages. A queue without further messages looks the same. A judgement, tested in November
-# 2026 on ActiveMQ with pages of 200, 230 and 370 messages: a batch began within 3 s. What came after ACKs
-# does not say it: with pages of 200 it stopped at 600, 1,000 and 3,400 messages.
+# with un-acked messages. A queue without further messages looks the same. Tested in November 2026 on ActiveMQ
+# with pages of 200, 230 and 370 messages: a batch began within 3 s. What came after ACKs does not say it:
+# with pages of 200 it stopped at 600, 1,000 and 3,400 messages.
 _STOPPED_AFTER = 2.0
 # This many messages that are recognised as redelivered, although the broker did not mark them, are worth a
-# warning. A judgement.
+# warning.
 _MANY_UNMARKED = 100
 # The header with the id that a broker gives a message.
 _OWN_ID = "message-id"

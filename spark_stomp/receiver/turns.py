@@ -22,7 +22,7 @@ Invariants:
   achieved, end the query. A connection that ends in another way proves nothing about a message.
 
 A hundredth, because each step costs a message a delivery, and Artemis drops it after ten: with a prefetch of
-40,000 the steps are 400, 4 and 1. Each is done after some hundred batches. A judgement.
+40,000 the steps are 400, 4 and 1. Each is done after some hundred batches.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from spark_stomp.quoting import counted, listed
 
 _PART: Final = 100
 # An ERROR because of a message comes within these seconds after SUBSCRIBE or ACKs asked for it, and the time
-# that the messages before it take at so many bytes a second. Judgements: it takes milliseconds.
+# that the messages before it take at so many bytes a second.
 _AT_ONCE: Final = 2.0
 _SLOW: Final = 10e6
-# Connections in a row that make a receiver careful, and that end the query. A judgement, not measured.
+# Connections in a row that make a receiver careful, and that end the query.
 _CAREFUL_AFTER: Final = 2
 _MOST_FAILURES: Final = 3
 # Seconds before the next attempt, for each failure in a row. A cluster that fails over may answer with an
-# ERROR for some seconds. A judgement.
+# ERROR for some seconds.
 _PAUSE: Final = 5.0
 
 

@@ -46,7 +46,7 @@ from spark_stomp.sink.window import EncodedSlice, receipt_id
 log = get_log(__name__)
 
 # Warnings of this process about brokers and destinations. There are at most _MOST_WARNED, because a worker
-# runs many tasks. A judgement, not measured.
+# runs many tasks.
 _MOST_WARNED = 20
 _warned: set[str] = set()
 # Estimated bytes of a frame besides the cells of its row: the command, header names, the receipt. This only

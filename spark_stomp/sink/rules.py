@@ -25,7 +25,7 @@ from spark_stomp.sink.cells import Entries, as_binary
 OnRowError = Literal["fail", "drop", "deadletter"]
 
 # A slice has at most a fourth of receiptWindowBytes. The slice that waits for room is held besides the
-# window: up to a fourth more memory. A judgement, not measured.
+# window: up to a fourth more memory.
 _SLICES_IN_WINDOW = 4
 # Bytes. The frames of a slice are one column, whose offsets have 32 bits, and escaping can double a header.
 # An eighth of 2 GiB leaves room for both.

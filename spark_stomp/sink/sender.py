@@ -31,10 +31,9 @@ from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next
 log = get_log(__name__)
 
 # How many connections in a row may end at one message that was sent alone, before any receipt. A broker that
-# starts again may end one or two, and each sends the message again. A judgement, not measured.
+# starts again may end one or two, and each sends the message again.
 _MOST_ENDED = 3
-# Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things. A
-# judgement, not measured.
+# Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things.
 _READ = 256 << 10
 
 

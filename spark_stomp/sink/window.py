@@ -20,9 +20,9 @@ RECEIPT_BASE: Final = 10**11
 _DESTINATION: Final = b"SEND\ndestination:"
 
 # A slice is not cut into pieces of less than a fourth of the window: many small writes cost more than waiting
-# for a few more receipts. A judgement, not measured.
+# for a few more receipts.
 _SMALLEST_SHARE = 4
-# Bytes of one write. A WebSocket and TLS copy them: more takes more memory. A judgement, not measured.
+# Bytes of one write. A WebSocket and TLS copy them: more takes more memory.
 _LARGEST_PIECE = 1 << 20
 
 

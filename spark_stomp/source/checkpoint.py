@@ -23,7 +23,7 @@ _FENCES = "spark_stomp/fences"
 # How many fence files stay. Each belongs to another batch, and Spark keeps the offsets of the last 100: an
 # older driver finds no evidence of a batch that is not among them.
 _MOST_FENCES = 100
-# How many of the offset log's newest entries are searched for a planned batch. A judgement, not measured.
+# How many of the offset log's newest entries are searched for a planned batch.
 _LOG_VERSIONS_READ = 2
 
 

@@ -50,7 +50,7 @@ from spark_stomp.source.planning import ONE_BATCH
 
 log = get_log(__name__)
 
-# Seconds, all judgements and not measured.
+# Seconds.
 _PAUSE = 0.1  # between two looks into the commit log
 _ASK_AGAIN = 0.1  # between two looks for a planned batch in the offset log
 _LONGEST_PAUSE = 2.0  # between two looks into a store, where each costs a request (contract 1.5)

@@ -29,7 +29,7 @@ from spark_stomp.status.receivers import RowCounts
 log = get_log(__name__)
 
 # Messages that may wait for the commit with ``ackAfter=journal``, as no broker's window says how many. Half
-# of it is a streaming batch. A judgement, about six times the default prefetch.
+# of it is a streaming batch. About six times the default prefetch.
 _WINDOW = 250_000
 
 

@@ -24,17 +24,16 @@ from spark_stomp.receiver import Block, Deliveries, Log
 
 log = get_log(__name__)
 
-# Bytes taken from each receiver at once. What is taken from all receivers is made durable together. A
-# judgement, not measured: one sync for many frames, and not much memory.
+# Bytes taken from each receiver at once. What is taken from all receivers is made durable together: one sync
+# for many frames, and not much memory.
 _GROUP_BYTES = 4 << 20
-# Seconds without a frame after which the journal is flushed. A judgement, not measured.
+# Seconds without a frame after which the journal is flushed.
 _FLUSH_AFTER = 0.2
-# Objects that are deleted together while there is room: keys are written before, and what is committed. A
-# judgement, not measured.
+# Objects that are deleted together while there is room: keys are written before, and what is committed.
 _TRIM_OBJECTS = 16
 
 # After so many more confirmed ACKs the journal is told how far they are: a restart makes keys of all messages
-# behind that. A judgement.
+# behind that.
 _FLUSH_ACKS = 100_000
 
 

@@ -12,8 +12,8 @@ from spark_stomp.quoting import counted, shown
 
 log = get_log(__name__)
 
-# Kinds and destinations that are logged. A judgement: tasks name the destinations of messages, of which a
-# pattern may match any number.
+# Kinds and destinations that are logged. Tasks name the destinations of messages, of which a pattern may
+# match any number.
 _MOST_LOGGED = 100
 
 

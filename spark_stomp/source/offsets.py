@@ -22,8 +22,7 @@ from typing import Any, Protocol
 from spark_stomp.errors import OffsetError
 
 # The least and the most bytes of frames that one task reads; a smaller batch is one task. With an upper bound
-# alone, 20 MiB in 50,000 messages were one task, and one of two cores was idle (November 2026). Both are
-# judgements.
+# alone, 20 MiB in 50,000 messages were one task, and one of two cores was idle (November 2026).
 _LEAST_OF_A_TASK, _MOST_OF_A_TASK = 8 << 20, 32 << 20
 
 MEMORY = "memory"

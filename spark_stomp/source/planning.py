@@ -49,29 +49,27 @@ ONE_BATCH = (
 """Triggers under which a run has one batch."""
 
 QUIET_PERIOD = 0.2
-"""Seconds without a further message after which Trigger.Once or a drain cuts its batch. A judgement, not
-measured."""
+"""Seconds without a further message after which Trigger.Once or a drain cuts its batch."""
 
 QUIET_PERIOD_MAX = 1.0
-"""Seconds after which Trigger.Once or a drain cuts its batch although messages keep coming. A judgement, not
-measured."""
+"""Seconds after which Trigger.Once or a drain cuts its batch although messages keep coming."""
 
 REFILL_PART, REFILL_MAX = 0.5, 0.5
 """How long a streaming batch waits for more messages: a fraction of the time that the largest of the last
 batches took, and a maximum in seconds. With a maximum of 0.2 s, RabbitMQ on a busy machine left a batch of
-695 messages between batches of 7,000 (November 2026). The fraction is a judgement: it keeps the wait short
-after quick batches."""
+695 messages between batches of 7,000 (November 2026). The fraction keeps the wait short after quick
+batches."""
 
 RECENT_BATCHES = 4
 """The largest of this many last batches decides how long to wait, and for how many messages. With only one, a
 small batch made the next one smaller still: with a journal on RabbitMQ, 200,000 messages came in 41 batches
-instead of 14, at 0.6 of the rate (November 2026, one pair of runs). Four is a judgement."""
+instead of 14, at 0.6 of the rate (November 2026, one pair of runs)."""
 
 SMALL_BATCH = 1_000
 SMALL_BYTES = 1 << 20
 """The least messages and bytes to which a batch is limited when it takes half of a window: a smaller batch
 costs Spark as much. After batches of at most this many messages the next one waits only for the first
-message (:func:`awaits_refill`). A judgement, not measured."""
+message (:func:`awaits_refill`)."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from spark_stomp.logs import get_log, in_context
 
 log = get_log(__name__)
 
-# Seconds between two looks at the parent process. A judgement, not measured.
+# Seconds between two looks at the parent process.
 _PERIOD = 0.25
 # Spark sets these in its Python processes, so that they can reach the JVM. In any other process the end of
 # the parent means nothing: a program may be meant to outlive its shell.

@@ -48,14 +48,14 @@ log = get_log(__name__)
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 
-# Seconds, all judgements and not measured.
+# Seconds.
 _SHUTDOWN = 5.0  # the longest that ending the query may take; Spark does not wait until it has ended
 _LAST_LOOK = 2.0  # the part of _SHUTDOWN for the last look into the checkpoint (contract 1.5)
 _RESERVE = 1.0  # the part of _SHUTDOWN that is left when the receivers must have ended
 _STATUS_END = 0.5  # for the last write of the status file
 # Seconds for which the query's progress shows the same status if there is no news. Spark asks for it about a
 # hundred times a second, and shows it every ten seconds. Making it each time took half of what an idle query
-# took (November 2026). A judgement.
+# took (November 2026).
 _SHOW_AGAIN = 1.0
 # The cores of this machine, because Spark does not tell a source how many tasks run at a time. In local mode
 # it is this number; a cluster runs more.

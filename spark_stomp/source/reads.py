@@ -116,7 +116,7 @@ def read_ranges(ranges: FrameRanges, settings: RowSettings) -> Iterator[pa.Recor
         report(ranges.address, [(*oddity, count) for oddity, count in odd.items()])
 
 
-# Seconds after which a task looks again, although its receiver has no news. A judgement, not measured.
+# Seconds after which a task looks again, although its receiver has no news.
 _LOOK_AGAIN = 1.0
 # Seconds between two log lines of a batch read that takes long.
 _LOG_EVERY = 10.0

@@ -189,8 +189,7 @@ class ReceiverGroup:
     def stop(self, timeout: float) -> None:
         """Stop the writer, then all receivers together, within ``timeout`` seconds, then the frame server.
 
-        The writer gets half of the time. A receiver that hangs gets a second more. Both are judgements, not
-        measured.
+        The writer gets half of the time. A receiver that hangs gets a second more.
         """
         deadline = time.monotonic() + timeout
         if self._writer is not None:

@@ -17,11 +17,11 @@ from spark_stomp.transport.standing import Told, standing
 
 log = get_log(__name__)
 
-# Seconds before each question, also before the first one: short runs ask nothing. A judgement, not measured.
+# Seconds before each question, also before the first one: short runs ask nothing.
 _PERIOD: Final = 30.0
-# Queues that are asked for, because each question is a connection. A judgement, not measured.
+# Queues that are asked for, because each question is a connection.
 _MOST_ASKED: Final = 5
-# Seconds that a connection for a question may take. A judgement, not measured.
+# Seconds that a connection for a question may take.
 _PATIENCE: Final = 5.0
 
 

@@ -28,7 +28,7 @@ EMPTY_OR_TAKEN: Final = " (it is empty, or another consumer has them)"
 _SETTLED = 5.0
 # Seconds between two looks, and how many looks a rate is taken over.
 _PERIOD, _LOOKS = 1.0, 11
-# The part of its fastest rate below which a query is slow. A judgement, not measured.
+# The part of its fastest rate below which a query is slow.
 _SLOW = 0.1
 # Seconds after which a wait is logged. Then the pauses double, up to the longest one.
 _FIRST, _LONGEST = 10.0, 600.0

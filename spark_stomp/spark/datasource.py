@@ -38,7 +38,7 @@ import sys, spark_stomp, pyarrow, numpy
 here = f"{{sys.version_info[0]}}.{{sys.version_info[1]}}"
 here == "{_HERE}" or sys.exit(f"it is Python {{here}} and not {_HERE}")
 """
-# Seconds for an interpreter to start, on a cold disk of a busy machine. A judgement, not measured.
+# Seconds for an interpreter to start, on a cold disk of a busy machine.
 _TIMEOUT: Final = 60.0
 _PLATFORM: Final = "DATABRICKS_RUNTIME_VERSION"
 

@@ -34,7 +34,7 @@ _UNZONED = _TIME + r"\z"
 # A text of such characters with a space in it. Spark reads a date or a time without it.
 _SPACED_TIME = r'[\[{,:] *"[-0-9TZtz:+.]* [-0-9TZtz:+. ]*"'
 # A body with more lists and objects is not looked into: functions of VARIANT call themselves for each of them
-# that is in another one. A judgement.
+# that is in another one.
 _MOST_PARTS = 250
 _MANY_PARTS = (
     f"it has more than {_MOST_PARTS} lists and objects, and is not just as the columns would write it"

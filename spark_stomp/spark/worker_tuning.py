@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from zipimport import zipimporter
 
 # Collections of the middle generation before a full one; Python's default is 10. With 10, a fifth of the
-# processor time of the receiving process went into full collections (November 2026). 1,000 is a judgement.
+# processor time of the receiving process went into full collections (November 2026).
 _FULL_COLLECTION_AFTER = 1_000
 _SPARK_ARCHIVE = "pyspark.zip"
 _OPEN_FILES = Path("/proc/self/fd")

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 # Local properties that Spark sets on the jobs of a streaming query.
 _BATCH, _RUN = "streaming.sql.batchId", "spark.jobGroup.id"
 
-# The most rows in a record batch. A judgement, not measured.
+# The most rows in a record batch.
 _MOST_ROWS = 1_000
 # The approximate limit of a record batch in bytes. The offsets of a column have 32 bits, and 800 rows of 3
-# MiB overflowed them (November 2026). Rows are also in memory twice while they become a batch. 8 MiB is a
-# judgement.
+# MiB overflowed them (November 2026). Rows are also in memory twice while they become a batch.
 _MOST_BYTES = 8 << 20
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)

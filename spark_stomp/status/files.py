@@ -51,10 +51,10 @@ T = TypeVar("T")
 
 _BESIDE_CHECKPOINT: Final = "spark_stomp/status.json"
 
-# Bytes of a status file that are read at most: room for 30,000 receivers, which take 2,000 each. A judgement.
+# Bytes of a status file that are read at most: room for 30,000 receivers, which take 2,000 each.
 _LARGEST: Final = 64 << 20
 # Seconds for which the start of a query waits: to see whether statusFile is a folder or a pipe, and for its
-# file system. A store may look up credentials and the region of a bucket. Judgements, not measured.
+# file system. A store may look up credentials and the region of a bucket.
 _CHECK: Final = 0.5
 _OPEN: Final = 10.0
 
@@ -71,18 +71,12 @@ class StatusFile:
 
     @property
     def look_every(self) -> float:
-        """Seconds between two looks for news. In a store each write is a request that costs money.
-
-        Judgements, not measured.
-        """
+        """Seconds between two looks for news. In a store each write is a request that costs money."""
         return 1.0 if self.location.takes_appends else 10.0
 
     @property
     def write_every(self) -> float:
-        """Seconds after which the file is written even without news: it is a sign of life too.
-
-        Judgements, not measured.
-        """
+        """Seconds after which the file is written even without news: it is a sign of life too."""
         return 10.0 if self.location.takes_appends else 60.0
 
     @property

@@ -16,7 +16,7 @@ from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
 
-# Seconds without a write after which a process counts as gone, as for the alert StompQueryGone. A judgement.
+# Seconds without a write after which a process counts as gone, as for the alert StompQueryGone.
 _SILENT: Final = 180.0
 
 

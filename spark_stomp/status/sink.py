@@ -31,9 +31,9 @@ log = get_log(__name__)
 
 Document = dict[str, Any]
 
-# Seconds for which a commit waits, on a file system of this machine and on a store. Judgements, not measured.
+# Seconds for which a commit waits, on a file system of this machine and on a store.
 _TIMEOUT, _STORE_TIMEOUT = 0.5, 2.0
-# Reports that wait to be written to one file; then the oldest are dropped. A judgement, not measured.
+# Reports that wait to be written to one file; then the oldest are dropped.
 _MOST_WAITING = 1_000
 
 # The options of queries whose last write failed, in this process.
@@ -66,7 +66,7 @@ _reports: dict[str, _Reports] = {}
 
 
 # Latencies are counted in 112 steps from 0.1 ms to 7 hours. Each step is 2 ** (1 / 4) times the one before,
-# so that a quantile is exact to a fifth. A judgement, not measured.
+# so that a quantile is exact to a fifth.
 _LEAST, _STEPS, _COUNT = 1e-4, 4, 112
 
 

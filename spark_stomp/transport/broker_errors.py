@@ -12,7 +12,7 @@ from spark_stomp.protocol import ErrorReceived
 from spark_stomp.protocol.frames import escape
 from spark_stomp.quoting import CUT, shown
 
-# Characters that an error shows of the message header and of the body. Judgements, not measured.
+# Characters that an error shows of the message header and of the body.
 _MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300
 # Characters of a text that are searched for secrets; the rest is not shown. An ERROR of 64 MB full of
 # quotation marks kept a core busy for three minutes (November 2026).
@@ -21,8 +21,7 @@ _HIDDEN = "***"
 # Where a quoted text may be cut, so that only the beginning of a secret is left: at its end, before a
 # quotation mark, before punctuation, and before the mark of a cut.
 _POSSIBLE_CUT = re.compile(rf"$|['\"]|[:,;] |{re.escape(CUT)}")
-# Characters of the shortest beginning of a secret that is hidden; fewer reveal nothing. A judgement, not
-# measured.
+# Characters of the shortest beginning of a secret that is hidden; fewer reveal nothing.
 _SHORTEST_PART = 3
 _STOPPING, _NO_BROKER, _IN_USE, _FAILED, _UNASKED, _PASSING = map(
     error_pattern, ("stopping", "no_broker", "client_id_in_use", "failed", "unasked", "passing")

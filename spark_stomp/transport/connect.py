@@ -39,7 +39,7 @@ from spark_stomp.transport.websocket import upgrade
 if TYPE_CHECKING:
     from spark_stomp.options import ConnectionOptions, Endpoint
 
-# Bytes that the kernel may buffer for a socket. The system may allow less. A judgement, not measured.
+# Bytes that the kernel may buffer for a socket. The system may allow less.
 _RECEIVE_BUFFER = 4 << 20
 # For the whole process. The second has the endpoints whose brokers unescape CONNECT, as far as that is known.
 _refused = RefusedLogins()

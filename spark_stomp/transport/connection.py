@@ -39,18 +39,17 @@ from spark_stomp.transport.stream import READ_SIZE, Stream, TlsSession
 
 log = get_log(__name__)
 
-# Seconds of the longest wait for a socket. A judgement, not measured: events and wake-ups end it earlier.
+# Seconds of the longest wait for a socket. Events and wake-ups end it earlier.
 _IDLE_POLL = 60.0
 # The most bytes that are read from the socket before their events are handled, so that neither memory nor the
-# time between two heart-beats depends on how fast the broker sends. A judgement, not measured.
+# time between two heart-beats depends on how fast the broker sends.
 _ROUND_BYTES = 4 << 20
-# The most bytes that a receiver without room reads from a broken connection: enough for an ERROR frame. A
-# judgement, not measured.
+# The most bytes that a receiver without room reads from a broken connection: enough for an ERROR frame.
 _LAST_WORDS = 64 << 10
 # Seconds between two rounds of a pump. A message may wait this long to be sent if no other one follows it,
-# and a heart-beat may be this late. A judgement, not measured.
+# and a heart-beat may be this late.
 _TICK = 0.05
-# Seconds to wait for the receipt of DISCONNECT, unless the caller says how long. A judgement, not measured.
+# Seconds to wait for the receipt of DISCONNECT, unless the caller says how long.
 _DISCONNECT_TIMEOUT = 5.0
 # Any byte of a frame. Between two frames there are only EOLs and, from some peers, NULs.
 _PART_OF_FRAME = re.compile(rb"[^\r\n\0]")

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from spark_stomp.options import ConnectionOptions
 
 REFUSED_PAUSE: Final = 30.0
-"""Seconds for which this process does not send a refused password again. A judgement: servers lock accounts
+"""Seconds for which this process does not send a refused password again. Servers lock accounts
 after some refusals in a row, most for minutes."""
-# Bytes of a password file that are read. A judgement: tokens have a few thousand.
+# Bytes of a password file that are read. Tokens have a few thousand.
 _LARGEST_FILE = 64 << 10
 
 

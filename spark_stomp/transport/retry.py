@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from spark_stomp.options import ReconnectOptions
 
 # Seconds before the first attempt after a refused login: some servers lock an account after a few refusals.
-# The jitter takes up to half of it away. A judgement, not measured.
+# The jitter takes up to half of it away.
 FIRST_LOGIN_DELAY = 60.0
 # The same after a clientId that is in use: some servers bar an address that connects again too soon.
 FIRST_ID_DELAY = 120.0
-# Seconds of the longest pause after these two, unless ``reconnectDelayMax`` is longer. A judgement, not
-# measured.
+# Seconds of the longest pause after these two, unless ``reconnectDelayMax`` is longer.
 _LONGEST_SLOW_DELAY = 120.0
-# Seconds after which a connection counts as good even if nothing was achieved. A judgement, not measured.
+# Seconds after which a connection counts as good even if nothing was achieved.
 _PROVED = 10.0
 
 

@@ -37,9 +37,9 @@ from spark_stomp.transport.connect import at_peer, open_connection
 from spark_stomp.transport.logins import password_of
 from spark_stomp.transport.stream import tls_context
 
-# Seconds for all answers. A judgement, not measured.
+# Seconds for all answers.
 _TIMEOUT: Final = 3.0
-# Bytes of an answer of the HTTP API that are read. A judgement, not measured.
+# Bytes of an answer of the HTTP API that are read.
 _LARGEST: Final = 1 << 20
 # The percentage of a limit of memory or disk at which producers wait.
 _FULL: Final = 100

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 log = get_log(__name__)
 
 READ_SIZE: Final = 1 << 20
-"""Bytes of the largest read from a socket. A judgement, not measured."""
+"""Bytes of the largest read from a socket."""
 # After 60 s without traffic TCP sends a probe every 20 s. Three unanswered probes, or sent bytes that are not
 # acknowledged for 120 s, end the connection. So a lost peer is noticed within two minutes; the defaults of
-# Linux take more than two hours. A judgement, not measured. No platform has all of these options. Values are
-# seconds, but TCP_KEEPCNT is a count, and TCP_USER_TIMEOUT is in milliseconds.
+# Linux take more than two hours. No platform has all of these options. Values are seconds, but TCP_KEEPCNT is
+# a count, and TCP_USER_TIMEOUT is in milliseconds.
 _SILENCE_LIMITS = (
     ("TCP_KEEPIDLE", 60),
     ("TCP_KEEPALIVE", 60),  # the name of TCP_KEEPIDLE on macOS
@@ -44,7 +44,7 @@ _SILENCE_LIMITS = (
 _HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
-# Seconds after which a log line says that the server is silent. A judgement, not measured.
+# Seconds after which a log line says that the server is silent.
 _SILENT = 1.0
 # Errors that may be gone at the next attempt: the broker starts or stops, or it or the line is faulty.
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from spark_stomp.options import ConnectionOptions, Endpoint
 
 _SUBPROTOCOLS = {"1.2": "v12.stomp", "1.1": "v11.stomp", "1.0": "v10.stomp"}
-# Bytes that are parsed at once. A judgement, not measured: it bounds the memory that empty messages take,
-# which is a hundred times their bytes.
+# Bytes that are parsed at once. It bounds the memory that empty messages take, which is a hundred times their
+# bytes.
 _READ_SIZE = 1 << 16
 # Bytes by which a received message may exceed the largest frame: it may contain several frames, though no
-# tested broker sends such messages. A judgement, not measured.
+# tested broker sends such messages.
 _MESSAGE_OVERHEAD = 1 << 20
 # Bytes of the longest message to a broker that joins messages. Tomcat, and so Spring, takes 8 KiB unless told
 # otherwise, and Artemis 64 KiB (November 2026).
