@@ -17,15 +17,6 @@ Invariants:
 - What is not committed is never deleted.
 - After a write that failed, no frames are written, unless there was no room: then nothing of it is there.
 - One thread writes, any thread reads, and no lock is held during I/O.
-
-Tried and left (November 2026):
-
-- Segments, files that were appended to, on disks beside objects elsewhere: a second engine, for a rate that
-  was 1.08 times as high with ActiveMQ, and the same with ``ackAfter=journal``.
-- An index entry for each record: 435 bytes of memory for each message that came alone.
-- Trusting the system's cache when a journal is opened, or after a sync failed: the disk may have other bytes.
-- Waiting while a disk is full: it needed a way back from each write, and nobody has seen it but tests.
-- Merging objects of keys in tiers, which read them back: the keys are in memory anyway.
 """
 
 from spark_stomp.journal.journal import Journal, JournalSettings, open_journal

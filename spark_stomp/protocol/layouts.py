@@ -18,7 +18,6 @@ Invariants:
 - A peer cannot make the caches grow without bound, nor have expressions compiled for every frame.
 
 A frame with 10 headers and a body of 235 bytes takes 0.77 us (November 2026).
-Tried and left: matching whole frames instead of the boundaries between them, 9 % slower.
 """
 
 from __future__ import annotations

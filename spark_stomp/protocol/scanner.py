@@ -16,8 +16,6 @@ Invariants:
 - The frames of a block lie side by side in the receive buffer, so a block is one copy, or none.
 
 It reads 1.3 million frames a second on one core, with 10 headers and a body of 235 bytes (November 2026).
-Tried and left: going on with a block after the receive buffer was filled again, which took a builder of
-parts.
 """
 
 from __future__ import annotations

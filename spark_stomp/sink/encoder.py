@@ -16,9 +16,6 @@ row take the fast path.
 
 Invariants: rows are numbered over all batches of a task, for the error text. Receipts are numbered over all
 frames, without gaps: a dropped row has no receipt.
-
-Tried and left: encoding the whole of a declined slice row by row. With one bad row in a thousand, and ten
-headers, that took 55 us a row; with halves it takes 4.7, and without a bad row 1.6 (November 2026).
 """
 
 from __future__ import annotations

@@ -18,13 +18,6 @@ waits two seconds at most.
 
 Invariants. Planning proves nothing, nor does ``stop()``. Evidence for a batch also proves the batches before
 it, and none after it. No lock is held while a file is read or a receiver is woken.
-
-Tried and left (November 2026):
-
-- Spark's calls looked into the commit log themselves, under a lock. A listing that hung also held up a task's
-  read and ``stop()``.
-- The frame server reported by a callback that a batch was read. Tasks waited for the committer.
-- Callers waited for counters of looks, under a condition. Now each caller waits for its own event.
 """
 
 from __future__ import annotations

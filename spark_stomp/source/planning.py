@@ -22,16 +22,6 @@ limits and the time go in, a decision comes out. What they decide depends on the
 
 Invariants. If anything is new, a batch has at least one message, however large. Each receiver gets its turn
 (:func:`rotated`).
-
-Tried and left (November 2026; the figures are in the git log):
-
-- A batch took the whole window. The broker stood idle until the ACKs came, and batches of 9,677 and of 323
-  messages alternated.
-- After ACKs, a batch waited only for the first message. The first few messages then were a batch.
-- The wait followed the rate, the stalls of the broker and the limits, with six constants. Nobody could
-  predict it.
-- Only the last batch said how long to wait. One small batch then made the next ones smaller still (see
-  :data:`RECENT_BATCHES`).
 """
 
 from __future__ import annotations
