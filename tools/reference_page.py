@@ -1,6 +1,6 @@
-"""``docs/reference.md``, which is generated from the code but for two parts.
+"""What is generated from the code: ``docs/reference.md`` but for two parts, and the types of a status.
 
-``python tools/reference_page.py`` writes it.
+``python tools/reference_page.py`` writes both.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 import spark_stomp
 from spark_stomp import errors
@@ -18,12 +19,14 @@ from spark_stomp.columns import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS
 from spark_stomp.errors import StompError
 from spark_stomp.options import OPTIONS, Option
 from spark_stomp.options.kinds import BOOLEAN, HEADERS, SIZE, TIMEOUT
-from spark_stomp.status.figure import Figure, Part
+from spark_stomp.status.figure import Figure, Part, Time
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
 
-REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
+_ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = _ROOT / "docs" / "reference.md"
+DOCUMENT = _ROOT / "spark_stomp" / "status" / "document.py"
 # What is written by hand in the page: from one of these headings to the next generated one.
 _BY_HAND = ("## Python API\n", "## Versions\n")
 _NAMES = "### Names\n"
@@ -179,7 +182,7 @@ _TO_DO = {
 
 def pages() -> dict[Path, str]:
     """Each generated page as it should be."""
-    return {REFERENCE: _reference(REFERENCE.read_text(encoding="utf-8"))}
+    return {REFERENCE: _reference(REFERENCE.read_text(encoding="utf-8")), DOCUMENT: document()}
 
 
 def _reference(page: str) -> str:
@@ -297,6 +300,54 @@ def _value(option: Option) -> str:
     # A default as `30s`, `64k`, `true` or `1000` shows what kind of value it is.
     shows = option.kind in (BOOLEAN, HEADERS, SIZE, TIMEOUT) or allowed.startswith("≥")
     return default if shows else f"{allowed}; {default}"
+
+
+_DOCUMENT = '''\
+"""The types of a status, for editors and type checkers. ``make docs`` writes this file from the figures."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+'''
+# What each part is called as a type, and the keys whose values are parts.
+_TYPES: Final = {
+    JournalPart: "JournalFigures",
+    QueuePart: "QueueFigures",
+    ReceiverPart: "ReceiverFigures",
+    SinkPart: "SinkFigures",
+    TotalsPart: "TotalsFigures",
+    QueryPart: "QueryStatus",
+}
+_PARTS: Final = {
+    "journal": "JournalFigures | None",
+    "queues": "dict[str, QueueFigures]",
+    "receivers": "dict[str, ReceiverFigures]",
+    "sink": "SinkFigures | None",
+    "totals": "TotalsFigures",
+}
+
+
+def document() -> str:
+    """The module with a TypedDict for each part of the status."""
+    return _DOCUMENT + "".join(_typed(part) for part in _TYPES)
+
+
+def _typed(part: type[Part]) -> str:
+    keys = {figure.key: _type(part, figure) for figure in part.figures()}
+    if part is TotalsPart:
+        keys |= {figure.key: _type(part, figure).removesuffix(" | None") for figure in SUMMED}
+    if part is QueryPart:
+        keys["file"] = "str"
+    fields = "".join(f"    {key}: {kind}\n" for key, kind in keys.items())
+    meaning = _first(part.__doc__).replace("`", "``")
+    return f'\n\nclass {_TYPES[part]}(TypedDict):\n    """{meaning}."""\n\n{fields}'
+
+
+def _type(part: type[Part], figure: Figure) -> str:
+    if part is QueryPart and figure.key in _PARTS:
+        return _PARTS[figure.key]
+    kind = str(figure.get.__annotations__["return"])
+    return kind.replace("float", "str") if isinstance(figure, Time) else kind
 
 
 if __name__ == "__main__":

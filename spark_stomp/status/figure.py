@@ -43,17 +43,17 @@ class Figure:
     kind: ClassVar[str | None] = None
     key: str = field(init=False)
     meaning: str = field(init=False)
-    _get: Callable[[Any], Any] = field(init=False)
+    get: Callable[[Any], Any] = field(init=False)
 
     def __call__(self, get: Callable[[Any], Any]) -> Figure:
-        self._get = get
+        self.get = get
         self.key = get.__name__
         self.meaning = " ".join((get.__doc__ or "").split())
         return self
 
     def of(self, part: Part) -> Any:
         """The value of this figure in ``part``, as the status document shows it."""
-        return self._get(part)
+        return self.get(part)
 
     @property
     def metric_name(self) -> str:

@@ -7,9 +7,10 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from spark_stomp.quoting import shown
+from spark_stomp.status.document import QueryStatus, SinkFigures
 from spark_stomp.status.figure import VERSION, Figure, Part, Status, Time, Word, moment
 from spark_stomp.status.files import StatusFile, is_gone, parsed, status_at
 from spark_stomp.status.receivers import ReceiverPart, TotalsPart
@@ -20,7 +21,7 @@ from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
 _SILENT: Final = 180.0
 
 
-def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
+def read_status(location: str | os.PathLike[str]) -> QueryStatus:
     """The status of a query; of its first source, if it has several. docs/reference.md explains the keys.
 
     ``location`` is a path or URI of the status file or of the query's checkpoint. The sink's part is read
@@ -37,7 +38,7 @@ def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
     return read_statuses(location)[0]
 
 
-def read_statuses(location: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read_statuses(location: str | os.PathLike[str]) -> list[QueryStatus]:
     """The status of each source of a query, as :func:`read_status` returns that of the first.
 
     Only the first has the sink's part. If ``location`` is a status file, the list has only what is there.
@@ -50,20 +51,20 @@ def read_statuses(location: str | os.PathLike[str]) -> list[dict[str, Any]]:
     sink = None
     with contextlib.suppress(FileNotFoundError):
         sink = _read(first.of_sink, SinkPart.check)
-    statuses: list[dict[str, Any]] = []
+    statuses: list[QueryStatus] = []
     try:
         for file in first.of_sources() if in_checkpoint else [first]:
-            statuses.append({**_read(file, _check), "sink": None, "file": file.shown})
+            statuses.append(cast("QueryStatus", {**_read(file, _check), "sink": None, "file": file.shown}))
     except FileNotFoundError:
         if not statuses:
             if sink is None:
                 raise
             shared = {key: sink.get(key) for key in ("version", "query", "run", "host")}
-            return [{**shared, "sink": sink, "file": first.shown}]
+            return [cast("QueryStatus", {**shared, "sink": sink, "file": first.shown})]
     # A source that has not started again yet still shows its last run, under another driver.
     latest = max(statuses, key=lambda one: one.get("started_at") or "")
     statuses = [one for one in statuses if _driver(one) == _driver(latest)]
-    statuses[0]["sink"] = sink
+    statuses[0]["sink"] = cast("SinkFigures | None", sink)
     return statuses
 
 

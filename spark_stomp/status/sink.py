@@ -149,29 +149,29 @@ class SinkPart(Part):
         return platform.node()
 
     @Figure()
-    def options(self) -> Document:
+    def options(self) -> dict[str, str | None]:
         """The options that the sink was given; null in place of what may be a secret."""
         return dict(self.of.told)
 
     @Time()
-    def started_at(self) -> float | str:
+    def started_at(self) -> float | None:
         """When the first batch of this run was done."""
         return self.before.get("started_at") or self.now
 
     @Time(label="written")
-    def written_at(self) -> float:
+    def written_at(self) -> float | None:
         """When the last batch was done."""
         return self.now
 
     @Figure()
-    def failure(self) -> None:
+    def failure(self) -> str | None:
         """Which batch was not finished, and why; null once a later one is done."""
-        return
+        return None
 
     @Time()
-    def failed_at(self) -> None:
+    def failed_at(self) -> float | None:
         """When `failure` happened."""
-        return
+        return None
 
     @Gauge(label="batch")
     def batch(self) -> int | None:

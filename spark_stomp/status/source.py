@@ -256,7 +256,7 @@ class QueryPart(Part):
         return time.time()
 
     @Figure()
-    def options(self) -> Figures:
+    def options(self) -> dict[str, str | None]:
         """The options that the source was given; null in place of what may be a secret."""
         return dict(self.told)
 

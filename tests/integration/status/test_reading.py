@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 from support.driven import Run
+from support.typed import misfits
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.status import prometheus, read_status
+from spark_stomp.status import QueryStatus, prometheus, read_status
 from spark_stomp.status.figure import VERSION, Part
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.source import JournalPart, QueryPart
@@ -21,7 +22,7 @@ QUEUE = "/queue/a"
 
 
 @pytest.fixture
-def status(devbroker: DevBroker, tmp_path: Path) -> dict[str, Any]:
+def status(devbroker: DevBroker, tmp_path: Path) -> QueryStatus:
     """Of a run that has read five messages of two queues, and committed two of them."""
     path = tmp_path / "status.json"
     options = {"url": devbroker.url, "destination": f'["{QUEUE}", "/queue/b"]', "statusFile": str(path)}
@@ -56,6 +57,10 @@ class TestKeys:
         assert status["receivers"].keys() == {f"{QUEUE}#0", "/queue/b#1"}
         for figures in status["receivers"].values():
             assert figures.keys() == names(ReceiverPart)
+
+    def test_values_are_of_the_types_that_the_document_declares(self, status: QueryStatus) -> None:
+        assert [*misfits(status, QueryStatus)] == []
+        assert [*misfits({**status, "pid": "1"}, QueryStatus)] == [".pid"]
 
     def test_totals_are_those_of_all_receivers(self, status: dict[str, Any]) -> None:
         totals = status["totals"]

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.options import sink_options, source_options
+from support.typed import misfits
 
 from spark_stomp.status import prometheus, read_status
+from spark_stomp.status.document import SinkFigures
 from spark_stomp.status.files import status_file
 from spark_stomp.status.sink import SinkPart, TaskFigures, report, was_reported
 
@@ -26,6 +28,7 @@ def test_what_is_shown_is_what_is_declared(tmp_path: Path) -> None:
     report(options, figures(3, 0.5), "run", 4)
     shown = read_status(tmp_path / "flights" / "spark_stomp" / "status.json")
     assert shown["sink"].keys() == {one.key for one in SinkPart.figures()}
+    assert [*misfits(shown["sink"], SinkFigures)] == []
     assert (shown["query"], shown["run"], shown["sink"]["batch"]) == ("flights", "run", 4)
     assert shown["sink"]["receipt_p50_seconds"] == pytest.approx(0.5, rel=0.2)
 
