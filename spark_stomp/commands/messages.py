@@ -16,7 +16,7 @@ from rich.text import Text
 from spark_stomp.arrow.content import OpenFrame, open_frame
 from spark_stomp.brokers import Dialect
 from spark_stomp.commands import UsageError
-from spark_stomp.commands.screen import Bar, Screen, add_progress_argument, json_line, json_text, said
+from spark_stomp.commands.screen import Bar, Screen, add_progress_argument, json_line, json_text, safe_text
 from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import SourceOptions
@@ -103,7 +103,7 @@ class Messages:
             elif not self._arguments.bodies:
                 drawn += _for_people(self.count, frame, dialect, kind, malformed)
             elif terminal:
-                drawn.append(said(_text(frame)))
+                drawn.append(safe_text(_text(frame)))
             else:
                 sys.stdout.buffer.write(frame.body + b"\n")
         if drawn:
@@ -143,13 +143,13 @@ def _for_people(
     facts = [f"  {len(frame.body):,} bytes", _time(headers.pop("timestamp", ""), dialect)]
     facts += [] if kind is None else [f"AMQP 1.0, {kind}"]
     facts += ["redelivered"] if headers.pop("redelivered", "") == "true" else []
-    head = said(f"#{number} {shown(headers.pop('destination', ''))}", "bold")
-    yield head.append_text(said(", ".join(filter(None, facts)), "not bold dim"))
+    head = safe_text(f"#{number} {shown(headers.pop('destination', ''))}", "bold")
+    yield head.append_text(safe_text(", ".join(filter(None, facts)), "not bold dim"))
     for name in sorted(headers.keys() - {"subscription", "ack", "content-length"}):
-        yield said(f"  {shown(name)}: {shown(headers[name], 200)}", "dim")
+        yield safe_text(f"  {shown(name)}: {shown(headers[name], 200)}", "dim")
     if malformed is not None:
-        yield said(f"  malformed: {shown(malformed, _MOST_SHOWN)}", "red")
-    yield said(shown(_text(frame), _MOST_SHOWN))
+        yield safe_text(f"  malformed: {shown(malformed, _MOST_SHOWN)}", "red")
+    yield safe_text(shown(_text(frame), _MOST_SHOWN))
 
 
 def _first(frame: Frame) -> dict[str, str]:

@@ -31,7 +31,7 @@ from rich.table import Table
 from spark_stomp.brokers import Dialect, subscription_id
 from spark_stomp.commands import FAILED, FINE, UsageError, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
-from spark_stomp.commands.screen import WIDTH, Bar, Screen, add_progress_argument, labelled, said
+from spark_stomp.commands.screen import WIDTH, Bar, Screen, add_progress_argument, labelled, safe_text
 from spark_stomp.commands.trial import Trial, findings, sentences
 from spark_stomp.errors import StompError, UnsupportedError
 from spark_stomp.logs import set_level
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     set_level(connection.log_level)
     code = FINE
     for endpoint in connection.endpoints:
-        parts: list[RenderableType] = [said(str(endpoint), "bold")]
+        parts: list[RenderableType] = [safe_text(str(endpoint), "bold")]
         try:
             parts.append(_probed(endpoint, connection, source))
             if arguments.scratch is not None:
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
                 code = code or (FINE if enough else FAILED)
         except StompError as error:
             code = code or exit_code(error)
-            parts.append(labelled([("", said(str(error), "red"))]))
+            parts.append(labelled([("", safe_text(str(error), "red"))]))
             if arguments.quiet:
                 sys.stderr.write(line(f"spark-stomp: {endpoint}: {error}") + "\n")
         if not arguments.quiet:
@@ -105,7 +105,7 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
         if source is not None:
             facts += _destination(connection, options, dialect, source)
         connection.disconnect()
-    return labelled((f"  {label}", said(text)) for label, text in facts)
+    return labelled((f"  {label}", safe_text(text)) for label, text in facts)
 
 
 def _tried(trial: Trial, *, markdown: bool) -> tuple[list[RenderableType], bool]:
@@ -114,9 +114,11 @@ def _tried(trial: Trial, *, markdown: bool) -> tuple[list[RenderableType], bool]
     table = Table("check", "holds", "what was seen", box=MARKDOWN if markdown else SIMPLE_HEAD)
     words = {True: ("yes", "green"), False: ("no", "red"), None: ("not seen", "yellow")}
     for name, one in found.items():
-        table.add_row(name, said(*words[one.holds]), one.seen.replace("|", "\\|") if markdown else one.seen)
+        table.add_row(
+            name, safe_text(*words[one.holds]), one.seen.replace("|", "\\|") if markdown else one.seen
+        )
     told = [*sentences(found, trial)]
-    shown = [said(text, "green" if holds else "red") for text, holds in told]
+    shown = [safe_text(text, "green" if holds else "red") for text, holds in told]
     return [table, *shown], all(holds for _, holds in told)
 
 

@@ -1,6 +1,6 @@
 """What commands show in a terminal or write into a pipe: tables, colours and progress, drawn by ``rich``.
 
-No text can control the terminal, whoever wrote it: each one passes through :func:`said`, also the plain
+No text can control the terminal, whoever wrote it: each one passes through :func:`safe_text`, also the plain
 strings that ``rich`` is given.
 """
 
@@ -25,7 +25,7 @@ WIDTH: Final = 100
 _SPACES_AT_END: Final = re.compile(" +$", re.MULTILINE)
 
 
-def said(text: str, style: str = "") -> Text:
+def safe_text(text: str, style: str = "") -> Text:
     """A text of one line in a style of ``rich``, such as ``red`` or ``bold``. It is printable and cut."""
     return Text(line(text), style)
 
@@ -48,7 +48,7 @@ class Screen(Console):
 
     def render_str(self, text: str, **_: Any) -> Text:
         """A plain string as ``rich`` shows it."""
-        return said(text)
+        return safe_text(text)
 
     def on_broken_pipe(self) -> NoReturn:
         """Leave it to the command line: ``rich`` would end the process."""
@@ -73,7 +73,7 @@ def labelled(pairs: Iterable[tuple[str, RenderableType]], style: str = "dim") ->
     table = Table.grid(padding=(0, 2))
     table.add_column(style=style, no_wrap=True)
     for label, what in pairs:
-        table.add_row(said(label), what)
+        table.add_row(safe_text(label), what)
     return table
 
 

@@ -35,7 +35,7 @@ from rich.table import Table
 
 from spark_stomp.commands import FAILED, FINE, UsageError
 from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
-from spark_stomp.commands.screen import Screen, json_line, labelled, said
+from spark_stomp.commands.screen import Screen, json_line, labelled, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.quoting import counted, duration, line, shown
 from spark_stomp.status import prometheus
@@ -88,7 +88,7 @@ def _keep_up_to_date(screen: Screen, queries: list[_Query], interval: float) -> 
                 for one in queries:
                     one.read(screen.width, screen.height // len(queries))
                 parts = [part for one in queries for part in one.parts]
-                live.update(Group(said("Ctrl-C ends", "dim"), *parts), refresh=True)
+                live.update(Group(safe_text("Ctrl-C ends", "dim"), *parts), refresh=True)
                 time.sleep(min(max(0.1, interval), 3600))
     finally:
         # The last tables stay above the prompt of the shell.
@@ -137,7 +137,7 @@ class _Query:
             self._source.read(draw)
         except Unread as error:
             self.trouble = str(error)
-            self.statuses, self.parts, self.fine = [], [said(self.trouble, "red")], False
+            self.statuses, self.parts, self.fine = [], [safe_text(self.trouble, "red")], False
 
 
 # --- the tables
@@ -156,8 +156,8 @@ def table(status: Status, silence: float, width: int, most: int | None = None) -
     if receivers:
         yield _receivers(receivers[:most], width, lives=lives)
     if rest := len(receivers[most:]) if most is not None else 0:
-        yield said(f"and {counted(rest, 'more receiver')}", "dim")
-    yield said("")
+        yield safe_text(f"and {counted(rest, 'more receiver')}", "dim")
+    yield safe_text("")
 
 
 def _head(status: Status, found: Diagnosis) -> RenderableType:
@@ -167,8 +167,8 @@ def _head(status: Status, found: Diagnosis) -> RenderableType:
     if status.get("pid") is not None:
         run += f", process {status['pid']}"
     words = found.headline + ("; spark-stomp why says more" if found.style == "red" else "")
-    head = said(shown(query), "bold").append_text(said(f"  {words}", f"not bold {found.style}"))
-    return head.append_text(said(f"   {shown(run)}", "not bold dim"))
+    head = safe_text(shown(query), "bold").append_text(safe_text(f"  {words}", f"not bold {found.style}"))
+    return head.append_text(safe_text(f"   {shown(run)}", "not bold dim"))
 
 
 def _parts(status: Status, *, over: bool) -> Iterator[tuple[str, RenderableType]]:
@@ -186,12 +186,12 @@ def _parts(status: Status, *, over: bool) -> Iterator[tuple[str, RenderableType]
     ]
     for name, of, figures, part in declared:
         facts = [
-            said(f"{one.label} {_value(one, part)}", "yellow" if one.trouble else "")
+            safe_text(f"{one.label} {_value(one, part)}", "yellow" if one.trouble else "")
             for one in figures
             if part and one.label and part.get(one.key) and not (over and is_rate(one))
         ]
         if facts:
-            yield name, Columns([said(shown(of)), *facts] if of else facts, padding=(0, 3))
+            yield name, Columns([safe_text(shown(of)), *facts] if of else facts, padding=(0, 3))
 
 
 def _receivers(receivers: list[tuple[str, Status]], width: int, *, lives: bool) -> Table:
@@ -206,8 +206,8 @@ def _receivers(receivers: list[tuple[str, Status]], width: int, *, lives: bool) 
         drawn.add_column(figure.label.upper(), justify="right", no_wrap=True)
     for name, one in receivers:
         drawn.add_row(
-            said(shown(name)),
-            said(*_state(one, lives=lives)),
+            safe_text(shown(name)),
+            safe_text(*_state(one, lives=lives)),
             *(_value(figure, one).removesuffix(" ago") for figure in kept),
         )
     return drawn

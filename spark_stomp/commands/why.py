@@ -47,7 +47,7 @@ from spark_stomp.brokers.known import GENERIC
 from spark_stomp.commands import FAILED
 from spark_stomp.commands.connecting import add_option_arguments, given_options, with_login
 from spark_stomp.commands.diagnosis import Diagnosis, Kind, diagnose
-from spark_stomp.commands.screen import Screen, said
+from spark_stomp.commands.screen import Screen, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.errors import ConnectTimeout, OptionError, StompError, UnsupportedError
 from spark_stomp.options import ConnectionOptions, parse_sink_options
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _line(label: str, text: str, style: str = "") -> Text:
-    return said(f"{label:<8}", "bold").append_text(said(text, f"not bold {style}"))
+    return safe_text(f"{label:<8}", "bold").append_text(safe_text(text, f"not bold {style}"))
 
 
 # --- the broker

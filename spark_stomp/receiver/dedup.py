@@ -254,7 +254,7 @@ class DedupIndex:
         """``count`` kept messages without an id may be redelivered, and then give second rows."""
         self._may_double += count
 
-    def take_doubles(self, count: int) -> int:
+    def count_second_rows(self, count: int) -> int:
         """``count`` messages without an id were redelivered; returns how many of them give second rows."""
         taken = min(count, self._may_double)
         self._may_double -= taken

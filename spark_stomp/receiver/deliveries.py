@@ -334,7 +334,7 @@ class Deliveries:
     ) -> tuple[Sequence[bytes], list[_Repeat]]:
         """Reduce ``held`` to the new messages; returns their handles, and the deliveries of known ones."""
         if held.ids is None:
-            self._count(doubled=self._index.take_doubles(marked))
+            self._count(doubled=self._index.count_second_rows(marked))
             return acks, []
         if self._index.add_new(held.ids, held):
             return acks, []
@@ -367,7 +367,7 @@ class Deliveries:
             fresh.append(index)
         self._index.add(new, held)
         nameless = sum(1 for index in fresh if ids[index] is None)
-        self._count(doubled=self._index.take_doubles(min(marked, nameless)))
+        self._count(doubled=self._index.count_second_rows(min(marked, nameless)))
         if repeats:
             held.select(fresh)
         return [acks[index] for index in fresh], repeats

@@ -109,7 +109,7 @@ class Receiver:
         self._busy = 1  # how many destinations may have messages at a time, as far as memory is concerned
         self._warned: set[str] = set()
         self._connections = ConnectionStatus(since=time.time())
-        self._let_in: float | None = None
+        self._login_accepted: float | None = None
         self._subscribed_since = self._asked_at = 0.0  # the second: when messages were last asked for
         self._last_active = time.monotonic()
         self._stopping = threading.Event()
@@ -215,7 +215,7 @@ class Receiver:
         try:
             with open_connection(self._options.connection, scan=True) as connection:
                 self._connection = connection
-                self._let_in = self._let_in or self._reader.clock()
+                self._login_accepted = self._login_accepted or self._reader.clock()
                 self._subscribe(connection)
                 self._receive(connection)
                 self._end(connection)
@@ -236,16 +236,18 @@ class Receiver:
         now, was_connected = self._reader.clock(), self._connections.connected
         end = self._how_it_ended(error)
         if was_connected:
-            in_vain = (end.acks_sent and not end.achieved) or isinstance(error, ConnectFailed)
+            nothing_acked = (end.acks_sent and not end.achieved) or isinstance(error, ConnectFailed)
             begun = self._reader.clock(self._subscribed_since)
-            retry.ended(begun, now, achieved=end.achieved > 0, in_vain=in_vain)
+            retry.ended(begun, now, achieved=end.achieved > 0, nothing_acked=nothing_acked)
         turn = self._turns.ended(end) if self._subscriptions else self._aside.turn
         handles = self._deliveries.unconfirmed_acks
         self._connections = self._connections.failed(error, time.time())
         self._disconnected()
-        let_in = None if self._let_in is None else now - self._let_in
-        may_try = self._connections.may_try_again(error, let_in, self._options.connection.connect_timeout)
-        if not may_recover(error, let_in=let_in is not None) or not may_try:
+        login_accepted = None if self._login_accepted is None else now - self._login_accepted
+        may_try = self._connections.may_try_again(
+            error, login_accepted, self._options.connection.connect_timeout
+        )
+        if not may_recover(error, login_accepted=login_accepted is not None) or not may_try:
             raise error
         if turn.has_failed:
             raise no_progress(self._dialect, turn, handles, error, of_stream=self._settings.of_stream)

@@ -68,20 +68,20 @@ class ConnectionStatus:
         """Whether a connection was lost, and none has replaced it yet."""
         return bool(self.connections) and not self.connected and (self.last_error_at or 0.0) >= self.since
 
-    def may_try_again(self, error: StompError, let_in: float | None, timeout: float) -> bool:
+    def may_try_again(self, error: StompError, login_accepted: float | None, timeout: float) -> bool:
         """Whether another attempt makes sense after ``error``.
 
         Before any login, an error most likely means a wrong setting: do not try again. From the first
-        accepted login, ``let_in`` seconds ago (None: there was none), to the first subscription, try for
-        ``timeout`` seconds. After that, after ClientIdInUse, and if a broker said to CONNECT that it starts
-        or stops, only ``reconnectTimeout`` limits the attempts.
+        accepted login, ``login_accepted`` seconds ago (None: there was none), to the first subscription, try
+        for ``timeout`` seconds. After that, after ClientIdInUse, and if a broker said to CONNECT that it
+        starts or stops, only ``reconnectTimeout`` limits the attempts.
         """
         # Without a login, only the latter two lead to a second attempt.
-        was_there = let_in is None and self.attempts > 1
+        was_there = login_accepted is None and self.attempts > 1
         not_ready = isinstance(error, ConnectFailed) and error.passing
         if self.connections or isinstance(error, ClientIdInUse) or not_ready or was_there:
             return True
-        return let_in is not None and let_in < timeout
+        return login_accepted is not None and login_accepted < timeout
 
     def left(self, now: float) -> ConnectionStatus:
         """The status after a connection has ended as planned, to be replaced by another one."""

@@ -130,7 +130,7 @@ class StreamReceiver(Receiver):
         super().__init__(settings, deliveries, on_news)
         (self._destination,) = settings.destinations
         self._held = deliveries
-        self._unasked: list[bytes] = []  # the last handle, if no ACK was sent for it
+        self._handle_to_ack: list[bytes] = []  # the last handle, if no ACK was sent for it
         self._look_after = 0.0  # seconds of silence after which to find out where the stream ends
         self._was_empty = False  # and nothing has come since
 
@@ -143,7 +143,7 @@ class StreamReceiver(Receiver):
         if stream.awaits_planned and not self._held.inbox.received:
             # Before anything is read: a new stream may have some of these offsets, and the others never come.
             self._compare_end(connection)
-        self._unasked = []
+        self._handle_to_ack = []
         self._look_after = self._options.idle_timeout
         super()._subscribe(connection)
 
@@ -152,7 +152,7 @@ class StreamReceiver(Receiver):
         return Subscription(subscription_id(destination), headers)
 
     def _is_full(self) -> bool:
-        return self._reader.paused_since is not None or bool(self._unasked and not self._has_room)
+        return self._reader.paused_since is not None or bool(self._handle_to_ack and not self._has_room)
 
     @property
     def _achieved(self) -> int:
@@ -168,7 +168,7 @@ class StreamReceiver(Receiver):
         if self._was_empty:  # then it ended at the first offset that it has now
             self._conclude(first_offset(self._options, self._destination, connection.peer))
             self._require_place()
-        self._unasked = block.acks[-1:]
+        self._handle_to_ack = block.acks[-1:]
         stream = self._held.stream
         for begin, end, first in offsets_in(block, connection.peer):
             if stream.lacks(first):
@@ -207,9 +207,9 @@ class StreamReceiver(Receiver):
 
     def _send_acks(self, connection: Connection) -> bool:
         """Ask RabbitMQ for more, if there is room."""
-        if self._unasked and self._has_room and not connection.ended:
-            connection.session.ack_raw(self._unasked)
-            self._unasked = []
+        if self._handle_to_ack and self._has_room and not connection.ended:
+            connection.session.ack_raw(self._handle_to_ack)
+            self._handle_to_ack = []
         elif self._connections.connected and not self._achieved and self._quiet() >= self._look_after:
             self._check_end(connection)
         return False

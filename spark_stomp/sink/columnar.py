@@ -11,7 +11,7 @@ Invariants:
 
 - :mod:`spark_stomp.sink.rows` is the reference. Both give the same bytes, and a property test
   (``test_sink_frames``) compares them.
-- All rows or none. If any row is not plain, the whole slice is declined (``_NotPlain`` becomes None).
+- All rows or none. If any row is not plain, the whole slice is declined (``_Declined`` becomes None).
   There are no error texts here, and nothing notes which row it was. A good slice may be declined too.
 - All offsets have 32 bits, so a slice has less than 2 GiB of frames (``_LARGEST_SLICE`` in ``rules``).
 """
@@ -41,7 +41,7 @@ FramePart: TypeAlias = bytes | pa.Array
 _LARGEST_BODY = 1 << 30
 
 
-class _NotPlain(Exception):
+class _Declined(Exception):
     """The slice is declined: the plain path has to look at each row."""
 
 
@@ -65,7 +65,7 @@ class SliceFrames:
         """
         try:
             return self._frames(cells, first, now)
-        except _NotPlain:
+        except _Declined:
             return None
 
     def _frames(self, cells: Cells, first: int, now: float) -> pa.Array:
@@ -245,7 +245,7 @@ class SliceFrames:
 def _require(plain: bool | np.bool_) -> None:
     """Decline the slice unless ``plain``."""
     if not plain:
-        raise _NotPlain
+        raise _Declined
 
 
 def _utf8(values: pa.Array) -> bytes:
@@ -256,7 +256,7 @@ def _utf8(values: pa.Array) -> bytes:
         try:
             strings.validate(full=True)
         except pa.ArrowInvalid:
-            raise _NotPlain from None
+            raise _Declined from None
     return text
 
 

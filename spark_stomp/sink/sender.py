@@ -418,7 +418,7 @@ class Sender:
             return False
         # A broker that was blocked for too long would also be blocked on the next connection. A task that is
         # patient is not the first of its query, so the broker has accepted the login before.
-        return may_recover(error, let_in=True) and not isinstance(error, ReceiptTimeout)
+        return may_recover(error, login_accepted=True) and not isinstance(error, ReceiptTimeout)
 
     def _failure(self, error: StompError) -> StompError:
         """``error`` with how far the task has come; ``error`` itself if nothing was sent."""

@@ -38,7 +38,7 @@ from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.reads import FrameRanges
 from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.standings import Standings
-from spark_stomp.source.waiting import Known, Monitor, OffsetCall, waiting_for
+from spark_stomp.source.waiting import Monitor, OffsetCall, QuerySnapshot, waiting_for
 from spark_stomp.status.files import StatusWriter, query_name
 from spark_stomp.status.receivers import Observed, TotalsPart, Waiting
 from spark_stomp.status.source import QueryPart, QueuePart, RunIdentity
@@ -183,7 +183,7 @@ class QueryRuntime:
         if self._stopping or self._failure is not None:
             return None
         return waiting_for(
-            Known(
+            QuerySnapshot(
                 now=time.monotonic(),
                 statuses=self._receivers.statuses(),
                 call=self._call,
@@ -238,7 +238,7 @@ class QueryRuntime:
 
     # --- evidence of commits
 
-    def evidence_of_latest_offset(self, start: Offset | None) -> None:
+    def latest_offset_called(self, start: Offset | None) -> None:
         """Spark called ``latestOffset``, so all up to ``start`` is committed; None if that shows nothing."""
         self._committer.latest_offset_called(start)
 

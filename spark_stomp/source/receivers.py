@@ -111,7 +111,7 @@ class ReceiverGroup:
             self._deliveries = [*received.values(), *held]
             self._receivers = [Receiver(one, received[one.name], self._tell) for one in queues]
             self._receivers += [StreamReceiver(*both, self._tell) for both in zip(streams, held, strict=True)]
-            self._refusal = Refusal(self._deliveries)
+            self._refusal = MalformedWait(self._deliveries)
             self._judging = threading.Lock()
             self.odd = OddMessages()
             self.frame_server = open_frame_server(options, self.logs.read, self._take_report)
@@ -230,7 +230,7 @@ class ReceiverGroup:
             receiver.wake()
 
 
-class Refusal:
+class MalformedWait:
     """Delays the error of a message that cannot be taken until all before it is committed (contract 4 and 7).
 
     It is malformed, or the broker cannot deliver it. Messages of other receivers count as received before it

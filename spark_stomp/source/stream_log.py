@@ -98,7 +98,7 @@ def find_ends(options: SourceOptions, streams: Sequence[str]) -> dict[str, int]:
         except StompError as error:
             delay = retry.next_delay(error, time.monotonic())
             # This is the first that connects, or about the first: a refused login is a mistake.
-            if delay is None or not may_recover(error, let_in=False):
+            if delay is None or not may_recover(error, login_accepted=False):
                 raise
             log.warning("%s; asking again where the streams end, in %.1f s", error, delay)
             time.sleep(delay)

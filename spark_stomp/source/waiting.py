@@ -46,7 +46,7 @@ class OffsetCall:
 
 
 @dataclass(frozen=True)
-class Known:
+class QuerySnapshot:
     """What is known at the monotonic time ``now``.
 
     - ``call``: the last call of ``latestOffset``; None before the first.
@@ -69,7 +69,7 @@ class Known:
     told: Mapping[str, Told] = field(default_factory=dict)
 
 
-def waiting_for(known: Known) -> Waiting:
+def waiting_for(known: QuerySnapshot) -> Waiting:
     """What has to happen before the query gets on."""
     if known.batch is not None and known.batch.done is None and not known.proved:
         return _batch(known, known.batch)
@@ -88,7 +88,7 @@ def waiting_for(known: Known) -> Waiting:
     return _broker(known)
 
 
-def _batch(known: Known, batch: LastBatch) -> Waiting:
+def _batch(known: QuerySnapshot, batch: LastBatch) -> Waiting:
     messages = counted(batch.messages, "message")
     if known.number is not None:
         text = f"Spark, in batch {known.number} of {messages}"
@@ -109,7 +109,7 @@ def _connection(away: Sequence[ReceiverStatus]) -> Waiting:
     return Waiting("connection", text)
 
 
-def _end_of_run(known: Known, call: OffsetCall) -> Waiting:
+def _end_of_run(known: QuerySnapshot, call: OffsetCall) -> Waiting:
     """Spark waits for the answer to ``latestOffset`` in a run that ends."""
     seen = call.situation
     if call.decision is Decision.NOTHING_NEW:
@@ -126,7 +126,7 @@ def _end_of_run(known: Known, call: OffsetCall) -> Waiting:
     )
 
 
-def _more_messages(known: Known, call: OffsetCall) -> Waiting:
+def _more_messages(known: QuerySnapshot, call: OffsetCall) -> Waiting:
     """Some messages are here, and Spark has not got them."""
     least, seen = call.limits.min_messages, call.situation
     if not seen.new and seen.has_unwritten:
@@ -143,7 +143,7 @@ def _more_messages(known: Known, call: OffsetCall) -> Waiting:
     return Waiting("trigger", f"Spark's next trigger: {counted(known.waiting, 'message')} wait for it")
 
 
-def _broker(known: Known) -> Waiting:
+def _broker(known: QuerySnapshot) -> Waiting:
     """All that was received is committed."""
     if any(one.acks_pending for one in known.statuses):
         return Waiting("acks", "the broker: receipts of ACKs")
@@ -159,7 +159,7 @@ def _broker(known: Known) -> Waiting:
     return Waiting("broker", f"the broker: nothing un-acked and nothing new{_waits(known)}")
 
 
-def _waits(known: Known) -> str:
+def _waits(known: QuerySnapshot) -> str:
     """What the broker told of all queues since the query has nothing more of them."""
     told = [known.told.get(queue) for queue in {name for one in known.statuses for name in one.destinations}]
     quiet = max(one.last_active for one in known.statuses) + _SETTLED

@@ -21,7 +21,7 @@ from spark_stomp.options import (
     parse_source_options,
     reads_streams,
 )
-from spark_stomp.spark.error_texts import plainly
+from spark_stomp.spark.error_texts import without_traceback
 from spark_stomp.spark.readers import STREAM_READER, RefusingStreamReader, StompBatchReader
 from spark_stomp.spark.schema import projection, sink_columns, source_struct
 from spark_stomp.spark.versions import is_known_already
@@ -55,13 +55,13 @@ class StompDataSource(DataSource):
     def name(cls) -> str:
         return "stomp"
 
-    @plainly
+    @without_traceback
     def schema(self) -> StructType:
         """The default columns of the source. Raises OptionError if no read can take the options."""
         check_read(self.options)
         return source_struct(streams=reads_streams(self.options))
 
-    @plainly
+    @without_traceback
     def reader(self, schema: StructType) -> StompBatchReader:
         return StompBatchReader(parse_batch_options(self.options), projection(schema))
 
@@ -73,13 +73,13 @@ class StompDataSource(DataSource):
         except StompError as error:
             return RefusingStreamReader(error)
 
-    @plainly
+    @without_traceback
     def writer(self, schema: StructType, overwrite: bool) -> StompBatchWriter:
         _refuse_overwrite(overwrite)
         options = self._sink_options()
         return StompBatchWriter(options, _sink_columns(schema, options))
 
-    @plainly
+    @without_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> StompStreamWriter:  # noqa: N802 - Spark's name
         _refuse_overwrite(overwrite)
         options = self._sink_options()
@@ -105,7 +105,7 @@ def _refuse_overwrite(overwrite: bool) -> None:
         )
 
 
-@plainly
+@without_traceback
 def register(spark: SparkSession) -> None:
     """Make ``format("stomp")`` known to ``spark``. Not needed if Spark finds the package automatically.
 

@@ -1,8 +1,8 @@
 """What a user sees of an error: one sentence, without our part of the traceback.
 
 Spark shows the user Python's whole traceback, with every error that caused another one. Only the sentence
-of a StompError helps the user. So the methods that Spark calls are decorated with :func:`plainly` or
-:func:`plain_iterator`.
+of a StompError helps the user. So the methods that Spark calls are decorated with
+:func:`without_traceback` or :func:`plain_iterator`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SENTENCE: Final = re.compile(r"\[STOMP_[A-Z0-9_]+\] .*(?:\n  - .*)*")
 _RAISED: Final = re.compile(r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b.*", re.MULTILINE)
 
 
-def plainly(call: Callable[P, T]) -> Callable[P, T]:
+def without_traceback(call: Callable[P, T]) -> Callable[P, T]:
     """Wrap ``call``, so that its StompErrors lose their traceback and causes.
 
     These go to the log with ``logLevel=debug``. Any other error is a bug, and keeps its traceback.

@@ -24,7 +24,7 @@ from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime
 from spark_stomp.source.reads import FrameRanges, RowSettings, batch_read, read_ranges, refuse_topics
-from spark_stomp.spark.error_texts import plain_iterator, plainly
+from spark_stomp.spark.error_texts import plain_iterator, without_traceback
 from spark_stomp.spark.versions import ADMISSION_CONTROL
 from spark_stomp.spark.worker_tuning import collect_rarely, expect_input, spare_the_next_task
 
@@ -58,7 +58,7 @@ class StompStreamReader(DataSourceStreamReader):
         """Always the same offset: a query begins with all messages that the broker holds un-acked."""
         return INITIAL.to_dict()
 
-    @plainly
+    @without_traceback
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class StompStreamReader(DataSourceStreamReader):
         begin = begun if begun is not None else self._last_end or INITIAL
         runtime = self._running(begin)
         # Before 4.2, Spark asks for the next offset only after the last planned batch is in its commit log.
-        runtime.evidence_of_latest_offset(begun or self._planned)
+        runtime.latest_offset_called(begun or self._planned)
         if first:
             # The drain begins only now: a batch that an earlier run planned comes first, and may have taken
             # long.
@@ -93,7 +93,7 @@ class StompStreamReader(DataSourceStreamReader):
         self._answer = start if start is not None and end == begin else end.to_dict()
         return self._answer
 
-    @plainly
+    @without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks that read the ranges between two offsets. A lost range has no task.
 
@@ -115,7 +115,7 @@ class StompStreamReader(DataSourceStreamReader):
         yield from read_ranges(partition.value, self._rows)
         spare_the_next_task()
 
-    @plainly
+    @without_traceback
     def commit(self, end: dict[str, Any]) -> None:
         """Spark calls this when the batch up to ``end`` is in its commit log."""
         committed = Offset.from_dict(end)
@@ -157,7 +157,7 @@ class RefusingStreamReader(DataSourceStreamReader):
     def __init__(self, error: StompError) -> None:
         self._error = error
 
-    @plainly
+    @without_traceback
     def _refuse(self, *asked: Any) -> NoReturn:
         raise self._error
 

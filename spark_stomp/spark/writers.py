@@ -17,7 +17,7 @@ from spark_stomp.logs import lines_about
 from spark_stomp.options import SinkOptions
 from spark_stomp.sink.cells import as_strings
 from spark_stomp.sink.write import TaskResult, abort, commit, send_batches
-from spark_stomp.spark.error_texts import plainly
+from spark_stomp.spark.error_texts import without_traceback
 from spark_stomp.spark.versions import ARROW_STREAM_WRITER
 from spark_stomp.spark.worker_tuning import expect_input
 from spark_stomp.status.files import query_name
@@ -86,11 +86,11 @@ def _confirmed(messages: list[Any]) -> list[Confirmed]:
 class StompBatchWriter(_StompWriter, DataSourceArrowWriter):
     """The writer of ``df.write.format("stomp")``. A task that Spark retries sends its rows again."""
 
-    @plainly
+    @without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Confirmed:
         return self._send(iterator)
 
-    @plainly
+    @without_traceback
     def commit(self, messages: list[Any]) -> None:
         self._commit(messages, None)
 
@@ -101,11 +101,11 @@ class StompBatchWriter(_StompWriter, DataSourceArrowWriter):
 class StompStreamWriter(_StompWriter, DataSourceStreamWriter):
     """The writer of ``df.writeStream.format("stomp")``. A task that Spark retries sends its rows again."""
 
-    @plainly
+    @without_traceback
     def write(self, iterator: Iterator[Any]) -> Confirmed:
         return self._send(iterator)
 
-    @plainly
+    @without_traceback
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
         self._commit(messages, batchId)
 
@@ -116,7 +116,7 @@ class StompStreamWriter(_StompWriter, DataSourceStreamWriter):
 class StompRowStreamWriter(StompStreamWriter):
     """The stream writer for Spark 4.0, which passes rows."""
 
-    @plainly
+    @without_traceback
     def write(self, iterator: Iterator[Row]) -> Confirmed:
         return self._send(row_batches(iterator, self._columns))
 

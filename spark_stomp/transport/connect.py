@@ -58,7 +58,7 @@ def open_connection(
     *,
     scan: bool = False,
     receipt_prefix: str | None = None,
-    let_in: bool = False,
+    login_accepted: bool = False,
 ) -> Connection:
     """Open a session with the first endpoint of ``url`` that accepts us.
 
@@ -70,8 +70,8 @@ def open_connection(
         options: where and how to connect.
         scan: leave MESSAGE frames as bytes (``ClientConfig.scan``).
         receipt_prefix: the beginning of the ids of numbered receipts (``ClientConfig.receipt_prefix``).
-        let_in: another connection with this login is open. So a refusal is not about the password, and is not
-            remembered.
+        login_accepted: another connection with this login is open. So a refusal is not about the password,
+            and is not remembered.
 
     Raises:
         StompError: the error that ended the search, the error of the only endpoint, or ConnectFailed with the
@@ -92,7 +92,7 @@ def open_connection(
     failures: list[StompError] = []
     for endpoint in options.endpoints:
         try:
-            return _open_endpoint(endpoint, options, config, let_in=let_in)
+            return _open_endpoint(endpoint, options, config, login_accepted=login_accepted)
         except TlsRefused:
             raise
         except (TransportError, RemoteProtocolError) as error:
@@ -105,7 +105,7 @@ def open_connection(
 
 
 def _open_endpoint(
-    endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig, *, let_in: bool
+    endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig, *, login_accepted: bool
 ) -> Connection:
     config = replace(config, passcode=password_of(options))
     login = (endpoint, config.host, config.login, config.passcode, config.connect_headers)
@@ -114,7 +114,7 @@ def _open_endpoint(
     try:
         return _open_spelt(endpoint, options, config)
     except LoginRefused as error:
-        if not let_in:
+        if not login_accepted:
             _refused.note(login, error)
         raise
 

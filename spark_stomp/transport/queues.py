@@ -41,7 +41,7 @@ def is_stream(options: ConnectionOptions, destination: str, peer: str) -> bool |
     BrokerError if it answers anything else, as while it starts.
     """
     try:
-        with open_connection(at_peer(options, peer), let_in=True) as connection:
+        with open_connection(at_peer(options, peer), login_accepted=True) as connection:
             return _ask(connection, destination, options.connect_timeout)
     except LoginRefused:
         return None

@@ -35,14 +35,14 @@ _LONGEST_SLOW_DELAY = 120.0
 _PROVED = 10.0
 
 
-def may_recover(error: StompError, *, let_in: bool) -> bool:
+def may_recover(error: StompError, *, login_accepted: bool) -> bool:
     """Whether another connection may succeed after ``error``.
 
-    ``let_in`` is True if the broker has accepted this login before. These errors are tried again:
+    ``login_accepted`` is True if the broker has accepted this login before. These errors are tried again:
 
     - ClientIdInUse: the connection of the last run has the id until the broker notices its end.
-    - LoginRefused and PasswordUnreadable, only if ``let_in``: the password is probably being changed, or the
-      server that checks it is down.
+    - LoginRefused and PasswordUnreadable, only if ``login_accepted``: the password is probably being changed,
+      or the server that checks it is down.
     - BrokerError: an ERROR frame that answers no request often comes from a broker that is shutting down.
     - Lost connections, heart-beats and receipts.
 
@@ -52,7 +52,7 @@ def may_recover(error: StompError, *, let_in: bool) -> bool:
     if isinstance(error, ClientIdInUse):
         return True
     if is_login_error(error):
-        return let_in
+        return login_accepted
     if isinstance(error, DestinationRefused | TlsRefused):
         return False
     return isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError)
@@ -88,19 +88,21 @@ class Retry:
         self._away_since = now
         self._delay = options.first_delay
         self._refused_since: float | None = None
-        self._in_vain = False
+        self._nothing_acked = False
 
-    def ended(self, subscribed_since: float, now: float, *, achieved: bool, in_vain: bool = False) -> None:
+    def ended(
+        self, subscribed_since: float, now: float, *, achieved: bool, nothing_acked: bool = False
+    ) -> None:
         """Note that a connection that was subscribed since ``subscribed_since`` ended at ``now``.
 
         If it ``achieved`` something, or lived for ``_PROVED`` seconds, the delay and the time limit begin
         again. Otherwise it counts as one more failed attempt: a broker that ends every connection at once
         must not be tried too often, nor without end.
 
-        ``in_vain`` means that ACKs were sent and none was confirmed. The second such connection in a row also
-        counts as a failed attempt, unless it lived for ``timeout`` seconds.
+        ``nothing_acked`` means that ACKs were sent and none was confirmed. The second such connection in a
+        row also counts as a failed attempt, unless it lived for ``timeout`` seconds.
         """
-        again, self._in_vain = in_vain and self._in_vain, in_vain
+        again, self._nothing_acked = nothing_acked and self._nothing_acked, nothing_acked
         lived = now - subscribed_since
         if (achieved or lived >= _PROVED) and not (again and lived < self._timeout):
             self._away_since = now

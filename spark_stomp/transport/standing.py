@@ -191,7 +191,7 @@ def _answers(
     Raises ReceiptTimeout if that answer does not come, and BrokerError if the broker refuses.
     """
     token, found = secrets.token_hex(8), dict[str, bytes]()
-    with open_connection(options, let_in=True) as connection:
+    with open_connection(options, login_accepted=True) as connection:
         session = connection.session
         session.request("SUBSCRIBE", (("id", "standing"), ("ack", "auto"), *replies))
         for name, (destination, headers, body) in asked.items():
@@ -275,7 +275,7 @@ def takes_messages(options: ConnectionOptions, peer: str) -> bool:
     the first message of a connection even then, and reads nothing that follows its receipt, so DISCONNECT is
     not confirmed (seen with 4.3.6 in November 2026).
     """
-    with open_connection(at_peer(options, peer), let_in=True) as connection:
+    with open_connection(at_peer(options, peer), login_accepted=True) as connection:
         receipt, topic = connection.session.new_receipt(), f"/topic/spark_stomp.{secrets.token_hex(8)}"
         connection.session.request("SEND", (("destination", topic),), receipt=receipt)
         try:

@@ -43,7 +43,7 @@ FILES = [
 SOCKETS = ["accept", "close", "connect", "recv", "recv_into", "send", "sendall", "shutdown"]
 INDEX = [
     "add_new", "add", "remove", "move", "find", "remember_unconfirmed", "remember_confirmed", "confirm",
-    "expect_doubles", "take_doubles", "count_evicted",
+    "expect_doubles", "count_second_rows", "count_evicted",
 ]  # fmt: skip
 STORES = ["create_dir", "delete_file", "get_file_info", "open_input_file", "open_output_stream"]
 

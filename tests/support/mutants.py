@@ -40,7 +40,7 @@ _CONTRACT = """
 4.5   receiver.log:Log.remember                          drops remember_unconfirmed
 4.6   receiver.deliveries:Deliveries._compare            puts 0 for nameless
 4.7   receiver.pause:BoundedReader.check_receipts        never _patient_from
-4.8   receiver.status:ConnectionStatus.may_try_again     never let_in
+4.8   receiver.status:ConnectionStatus.may_try_again     never login_accepted
 4.9   protocol.client:ClientConnection.request           drops collect_from
 4.10  protocol.scanner:FrameScanner.collect              never ack_header
 4.11  receiver.turns:Turn.has_failed                     never failures

@@ -13,7 +13,7 @@ from support.options import source_options
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.commands.messages import Messages
-from spark_stomp.commands.screen import Bar, Screen, json_line, labelled, said
+from spark_stomp.commands.screen import Bar, Screen, json_line, labelled, safe_text
 from spark_stomp.frame_batch import FrameBatch
 
 
@@ -34,7 +34,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Stream:
 
 def test_a_pipe_gets_plain_text_without_spaces_at_line_ends() -> None:
     out = io.StringIO()
-    Screen(out).put(labelled([("one", said("two", "red")), ("three", said("four"))]), said("x " * 60))
+    Screen(out).put(
+        labelled([("one", safe_text("two", "red")), ("three", safe_text("four"))]), safe_text("x " * 60)
+    )
     table, rest = out.getvalue()[: len("one    two\nthree  four\n")], out.getvalue().splitlines()[2:]
     assert table == "one    two\nthree  four\n"
     assert [len(line) for line in rest] == [99, 19]
@@ -45,12 +47,12 @@ def test_no_variable_makes_a_pipe_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("TERM", "xterm")
     screen = Screen(out := io.StringIO())
-    screen.put(said("one", "red"))
+    screen.put(safe_text("one", "red"))
     assert out.getvalue() == "one\n" and not screen.is_interactive
 
 
 def test_a_terminal_gets_colours(terminal: Stream) -> None:
-    Screen(terminal).put(said("one", "red"))
+    Screen(terminal).put(safe_text("one", "red"))
     assert terminal.getvalue() == "\x1b[31mone\x1b[0m\n"
 
 
@@ -59,7 +61,7 @@ def test_colours_can_be_refused(
     terminal: Stream, monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str]
 ) -> None:
     monkeypatch.setenv(*variable)
-    Screen(terminal).put(said("one", "red"))
+    Screen(terminal).put(safe_text("one", "red"))
     assert terminal.getvalue() == "one\n"
 
 
@@ -69,7 +71,7 @@ def test_a_terminal_is_not_filled_beyond_its_width_or_what_is_wanted(
     for columns, widest in ((60, 60), (300, 100)):
         monkeypatch.setenv("COLUMNS", str(columns))
         terminal.seek(terminal.truncate(0))
-        Screen(terminal).put(labelled([("one", said("y" * 10 + " x" * 300))]), widest=100)
+        Screen(terminal).put(labelled([("one", safe_text("y" * 10 + " x" * 300))]), widest=100)
         plain = re.sub("\x1b\\[\\d*m", "", terminal.getvalue())
         assert max(map(len, plain.splitlines())) == widest
 
@@ -85,7 +87,7 @@ def test_a_bar_in_a_terminal(terminal: Stream, monkeypatch: pytest.MonkeyPatch) 
     with Bar(shown=True, total=10) as bar:
         bar.say("half\x1b[2J", done=5)
         bar.refresh()
-        bar.screen.whole(said("a message"))
+        bar.screen.whole(safe_text("a message"))
     drawn = terminal.getvalue()
     assert "half\\x1b[2J" in drawn and "a message" in drawn
     # It is gone at the end.

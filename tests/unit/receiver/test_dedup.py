@@ -118,7 +118,7 @@ class TestUnconfirmed:
 
 def test_what_is_at_risk_is_counted_once(index: DedupIndex) -> None:
     index.expect_doubles(3)
-    assert [index.take_doubles(2), index.take_doubles(2), index.take_doubles(2)] == [2, 1, 0]
+    assert [index.count_second_rows(2), index.count_second_rows(2), index.count_second_rows(2)] == [2, 1, 0]
 
 
 class TestJournaled:

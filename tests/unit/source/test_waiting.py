@@ -17,7 +17,7 @@ from spark_stomp.receiver.status import ConnectionStatus
 from spark_stomp.source import waiting
 from spark_stomp.source.planning import Available, BatchLimits, Decision, LastBatch, Mode, Situation
 from spark_stomp.source.receivers import News
-from spark_stomp.source.waiting import Known, Monitor, OffsetCall, waiting_for
+from spark_stomp.source.waiting import Monitor, OffsetCall, QuerySnapshot, waiting_for
 from spark_stomp.status.receivers import Waiting
 from spark_stomp.transport.standing import Standing, Told
 
@@ -39,7 +39,7 @@ def call(new: int = 0, mode: Mode = Mode.STREAMING, *, answered: bool = True, **
     return OffsetCall(mode, limits, situation, decision, answered)
 
 
-IDLE = Known(
+IDLE = QuerySnapshot(
     now=100.0, statuses=[RECEIVER], call=call(), batch=None, number=None, proved=True, waiting=0, rate=0.0
 )
 SILENT = "the broker: nothing un-acked and nothing new"
@@ -181,7 +181,7 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
         ),
     ],
 )
-def test_the_sentence(known: Known, on: str, text: str) -> None:
+def test_the_sentence(known: QuerySnapshot, on: str, text: str) -> None:
     assert waiting_for(known) == Waiting(on, text)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_stomp.errors import ConnectFailed, StompError
-from spark_stomp.spark.error_texts import plain_iterator, plainly, reason
+from spark_stomp.spark.error_texts import plain_iterator, reason, without_traceback
 
 
 def deep(error: type[Exception]) -> int:
@@ -20,7 +20,7 @@ def deep(error: type[Exception]) -> int:
         raise error("a sentence") from cause
 
 
-@plainly
+@without_traceback
 def call(error: type[Exception], limit: int | None = None) -> int:
     return deep(error)
 

@@ -138,7 +138,7 @@ def test_the_log_says_what_a_long_pause_is_for() -> None:
 
 @pytest.mark.rule("4.8")
 @pytest.mark.parametrize(
-    ("names", "worth_it", "once_let_in"),
+    ("names", "worth_it", "once_accepted"),
     [
         ("ConnectionLost ConnectFailed ConnectTimeout HeartbeatLost ReceiptTimeout", True, True),
         ("BrokerError ClientIdInUse", True, True),
@@ -147,7 +147,7 @@ def test_the_log_says_what_a_long_pause_is_for() -> None:
         ("VersionError UnsupportedError DeliveryError", False, False),
     ],
 )
-def test_what_would_fail_again_is_not_tried_again(names: str, worth_it: bool, once_let_in: bool) -> None:
+def test_what_would_fail_again_is_not_tried_again(names: str, worth_it: bool, once_accepted: bool) -> None:
     for error in (getattr(errors, name)("...") for name in names.split()):
-        assert may_recover(error, let_in=False) is worth_it
-        assert may_recover(error, let_in=True) is once_let_in
+        assert may_recover(error, login_accepted=False) is worth_it
+        assert may_recover(error, login_accepted=True) is once_accepted
