@@ -155,7 +155,7 @@ class AckQueue:
         """A redelivered message, which came with this handle, may be ACKed."""
         self._again.append((key, handle))
 
-    def take(self, most: int) -> Acks | None:
+    def next_acks(self, most: int) -> Acks | None:
         """Take the handles that are due, those of redelivered messages first; None if nothing is due.
 
         Takes at most ``most`` of these, and at most ``most`` of new messages. Call :meth:`sent` next.

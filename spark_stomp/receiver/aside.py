@@ -55,14 +55,15 @@ class Aside:
         """For how many seconds messages still have to wait here; ``otherwise`` if there are none."""
         return max(0.0, self._last + _SETTLED - time.monotonic()) if self._blocks else otherwise
 
-    def due(self, held: Deliveries, most: int | None) -> list[tuple[MessageBlock, int]]:
+    def due(self, deliveries: Deliveries, most: int | None) -> list[tuple[MessageBlock, int]]:
         """Take the messages if the connection has outlived them. Each block comes with its time.
 
         Before that, if there is no more room in memory, or if the broker sends nothing more before an ACK:
         it lets ``most`` messages be un-acked; None if that is not known.
         """
-        full = self.size >= held.inbox.room or (most is not None and self.count + held.unacked >= most)
-        return self.take() if not self.is_over and (full or not self.left(1.0)) else []
+        stopped = most is not None and self.count + deliveries.unacked >= most
+        due = self.size >= deliveries.inbox.room or stopped or not self.left(1.0)
+        return self.take() if due and not self.is_over else []
 
     def take(self) -> list[tuple[MessageBlock, int]]:
         """Take all messages."""
@@ -70,13 +71,13 @@ class Aside:
         self.count = self.size = 0
         return blocks
 
-    def is_done(self, held: Deliveries, achieved: int, quiet: float) -> bool:
+    def is_done(self, deliveries: Deliveries, achieved: int, quiet: float) -> bool:
         """Whether a careful turn has done what it is for, and everything is ACKed that was taken.
 
         ``achieved`` messages need nothing more, and ``quiet`` is how many seconds ago something came. What is
         here then is not taken any more: the broker redelivers it.
         """
         if not self.is_over:
-            nothing_left = quiet >= _EMPTY and not self.count + held.unacked
+            nothing_left = quiet >= _EMPTY and not self.count + deliveries.unacked
             self.is_over = nothing_left or achieved > self.turn.suspects
-        return self.is_over and not held.unacked
+        return self.is_over and not deliveries.unacked

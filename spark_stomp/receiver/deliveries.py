@@ -129,31 +129,31 @@ class Deliveries:
                 if block.is_below(self.log.ackable):
                     self.log.free(block, confirmed=False)
 
-    def receive(self, block: MessageBlock, *, received_at: int, version: str, dialect: str) -> None:
+    def receive(self, frames: MessageBlock, *, received_at: int, version: str, dialect: str) -> None:
         """Take the messages of one read.
 
         ``received_at`` is the time in microseconds since 1970, ``version`` the STOMP version of the
         connection, and ``dialect`` the name of the broker's dialect. New messages go into the inbox; the
         handles of redelivered ones are attached.
         """
-        marked = block.redelivered
-        origin = version, dialect, self.inbox.name, block.malformed
-        batch = FrameBatch(block.data, block.ends, 0, received_at, *origin)
-        held = Block(batch, block.ids if self._keyed else None)
+        marked = frames.redelivered
+        origin = version, dialect, self.inbox.name, frames.malformed
+        batch = FrameBatch(frames.data, frames.ends, 0, received_at, *origin)
+        block = Block(batch, frames.ids if self._keyed else None)
         with self._index.lock:
             if self._queue is None:
                 # Closed meanwhile. The messages are not ACKed, so they stay on the broker.
                 return
-            count, size = len(block.ends), len(block.data)
-            malformed = 0 if block.malformed is None else count
+            count, size = len(frames.ends), len(frames.data)
+            malformed = 0 if frames.malformed is None else count
             self._count(delivered=count, bytes=size, malformed=malformed, redelivered=marked)
-            acks, repeats = self._sort_out(held, block.acks, marked)
-            if held.batch.ends:
-                held.queue, held.handles = self._queue, acks
-                self.inbox.put(held)
-                self._index.came(len(held))
+            acks, repeats = self._sort_out(block, frames.acks, marked)
+            if block.batch.ends:
+                block.queue, block.handles = self._queue, acks
+                self.inbox.put(block)
+                self._index.came(len(block))
                 if acks:
-                    self._queue.came(len(acks), held.size, received_at)
+                    self._queue.came(len(acks), block.size, received_at)
             for repeat in repeats:
                 self._attach(*repeat, size // count, received_at)
             self.unmarked += max(0, len(repeats) - marked)
@@ -263,7 +263,7 @@ class Deliveries:
         with self._index.lock:
             if self._queue is None:
                 return None
-            return self._queue.take(most)
+            return self._queue.next_acks(most)
 
     def sent(self, receipt: str, deadline: float) -> None:
         """The ACKs that :meth:`due` returned were passed to the connection; see :meth:`AckQueue.sent`."""
@@ -330,26 +330,26 @@ class Deliveries:
     # --- messages come
 
     def _sort_out(
-        self, held: Block, acks: Sequence[bytes], marked: int
+        self, block: Block, acks: Sequence[bytes], marked: int
     ) -> tuple[Sequence[bytes], list[_Repeat]]:
-        """Reduce ``held`` to the new messages; returns their handles, and the deliveries of known ones."""
-        if held.ids is None:
+        """Reduce ``block`` to the new messages; returns their handles, and the deliveries of known ones."""
+        if block.ids is None:
             self._count(doubled=self._index.count_second_rows(marked))
             return acks, []
-        if self._index.add_new(held.ids, held):
+        if self._index.add_new(block.ids, block):
             return acks, []
-        return self._compare(held, acks, marked)
+        return self._compare(block, acks, marked)
 
     def _compare(
-        self, held: Block, acks: Sequence[bytes], marked: int
+        self, block: Block, acks: Sequence[bytes], marked: int
     ) -> tuple[Sequence[bytes], list[_Repeat]]:
-        """Reduce ``held`` to the new messages by comparing keys, because an id is known, missing or repeated.
+        """Reduce ``block`` to the new messages by keys, because an id is known, missing or repeated.
 
         Returns the handles of the new messages, and the deliveries of known ones.
         """
         # An empty id identifies nothing.
-        ids = held.ids = [name or None for name in held.ids or ()]
-        keys, new = held.keys(0, len(ids)), list[MessageKey]()
+        ids = block.ids = [name or None for name in block.ids or ()]
+        keys, new = block.keys(0, len(ids)), list[MessageKey]()
         known = self._index.find(keys)
         origins = set[MessageKey]()
         fresh: list[int] = []
@@ -359,17 +359,17 @@ class Deliveries:
                 repeats.append((key, known[key], acks[index]))
                 continue
             if key is not None:
-                known[key] = Place(held, len(fresh))
+                known[key] = Place(block, len(fresh))
                 new.append(key)
                 origin = key._replace(body=b"")
                 self._count(other_body=int(origin in origins or self._index.has_other_body(key)))
                 origins.add(origin)
             fresh.append(index)
-        self._index.add(new, held)
+        self._index.add(new, block)
         nameless = sum(1 for index in fresh if ids[index] is None)
         self._count(doubled=self._index.count_second_rows(min(marked, nameless)))
         if repeats:
-            held.select(fresh)
+            block.select(fresh)
         return [acks[index] for index in fresh], repeats
 
     def _attach(

@@ -263,15 +263,15 @@ class Receiver:
         self._stopping.wait(delay)
 
     def _how_it_ended(self, error: StompError) -> Ended:
-        held = self._deliveries
+        deliveries = self._deliveries
         since = time.monotonic() - self._reader.active_at(self._asked_at)
-        size = held.unacked_bytes + self._aside.size
+        size = deliveries.unacked_bytes + self._aside.size
         return Ended(
-            unacked=held.unacked + self._aside.count,
-            given=held.unacked,
+            unacked=deliveries.unacked + self._aside.count,
+            given=deliveries.unacked,
             achieved=self._achieved,
             by_error=may_be_about_a_message(error, since, size),
-            acks_sent=held.receipts_awaited > 0,
+            acks_sent=deliveries.receipts_awaited > 0,
             narrows=self._dialect.limits_unacked and self.individual,
             keeps=not self._lost,
         )
@@ -388,10 +388,10 @@ class Receiver:
     def _receive(self, connection: Connection) -> None:
         # Messages may have come with the receipts of SUBSCRIBE. The first poll waits for more.
         more_acks = self._send_acks(connection)
-        aside, held, most = self._aside, self._deliveries, self._window.most(self._subscriptions)
+        aside, deliveries, most = self._aside, self._deliveries, self._window.most(self._subscriptions)
         while self._stop_deadline is None and not self._turn_is_done():
             self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else aside.left(_POLL)))
-            if aside.count and (due := aside.due(held, most)):
+            if aside.count and (due := aside.due(deliveries, most)):
                 self._give(due)
                 self._notify()
             # The bytes of an incomplete message end a silence too.

@@ -134,14 +134,14 @@ class Window:
         """How many messages may be un-acked on a connection with ``subscriptions``; None if not known."""
         return self.prefetch if len(subscriptions) == 1 and self.bytes is None else None
 
-    def is_full(self, held: Deliveries, quiet: float) -> bool:
+    def is_full(self, deliveries: Deliveries, quiet: float) -> bool:
         """Whether the broker sends no more before an ACK, as far as can be known. ``quiet``: seconds."""
-        if held.unacked >= self.prefetch:
+        if deliveries.unacked >= self.prefetch:
             return True
-        if self.stops_early and held.unacked and quiet >= _STOPPED_AFTER:
+        if self.stops_early and deliveries.unacked and quiet >= _STOPPED_AFTER:
             # Not full if ACKs are on their way: they make room.
-            return not held.acks_pending
-        return self.bytes is not None and held.unacked_bytes >= self.bytes
+            return not deliveries.acks_pending
+        return self.bytes is not None and deliveries.unacked_bytes >= self.bytes
 
 
 def _may_stop_early(dialect: Dialect, settings: ReceiverSettings) -> bool:

@@ -181,7 +181,7 @@ class Sender:
     def _send_rest(self, connection: Connection) -> None:
         self._require_queues(connection)
         while self._window.unsent:
-            sends = self._window.take(time.monotonic())
+            sends = self._window.next_sends(time.monotonic())
             if sends is None:
                 self._wait(connection)
                 continue

@@ -183,7 +183,7 @@ class ReceiptWindow:
         """The destinations of the slices."""
         return frozenset().union(*(held.encoded.destinations for held in self._held))
 
-    def take(self, now: float) -> RawSends | None:
+    def next_sends(self, now: float) -> RawSends | None:
         """The next frames to send at ``now`` (monotonic seconds), the oldest ones first.
 
         None if there are none, or if the window has too little room for them.

@@ -58,9 +58,9 @@ class JournalLog:
 
     @property
     def rows(self) -> RowCounts:
-        held = self._writer.log
-        committed = max(held.committed, self._rows_from)
-        return RowCounts(committed - self._rows_from, max(0, held.end - committed) + self._writer.unwritten)
+        messages, unwritten = self._writer.log, self._writer.unwritten
+        committed = max(messages.committed, self._rows_from)
+        return RowCounts(committed - self._rows_from, max(0, messages.end - committed) + unwritten)
 
     def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
         journal = self._journal
@@ -102,9 +102,9 @@ class JournalLog:
             window = sum(one.window or 0 for one in ours)
             window_bytes = sum(one.window_bytes or 0 for one in ours)
             full = full or any(one.window_full for one in ours)
-        bound = "journalMaxBytes" if writer.full else None
+        full_because = "journalMaxBytes" if writer.full else None
         sizes = (window or None, window_bytes or None)
-        return [Available(JOURNAL, self._journal, low, high, full, bound, *sizes)]
+        return [Available(JOURNAL, self._journal, low, high, full, full_because, *sizes)]
 
     def take(self, low: int, shares: Shares) -> int:
         count = shares.get(JOURNAL, 0)
@@ -140,7 +140,7 @@ def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most:
     in all. An older message gives a second row if a broker forgot that it confirmed the ACK; ``index`` counts
     the older ones as evicted.
     """
-    held = Log(index, journal.id, journal.first)
+    messages = Log(index, journal.id, journal.first)
     with index.lock:
         index.remember_confirmed(journal.remembered_keys)
         index.take_unwritten()
@@ -152,12 +152,12 @@ def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most:
                 with index.lock:
                     index.count_evicted(len(batch.ends))
             ids = stable_ids(batch, id_header) if known else [None] * len(batch.ends)
-            held.recover(replace(batch, ends=array("q", batch.ends)), ids)
-    held.skip(journal.end)
-    held.commit(journal.committed)
+            messages.recover(replace(batch, ends=array("q", batch.ends)), ids)
+    messages.skip(journal.end)
+    messages.commit(journal.committed)
     if journal.end > journal.committed:
         log.info("not committed in the journal: %s", counted(journal.end - journal.committed, "message"))
-    return held
+    return messages
 
 
 def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | None]:

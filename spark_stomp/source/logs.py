@@ -193,14 +193,14 @@ class Logs:
 
     def ranges(self, start: Offset, end: Offset) -> tuple[list[tuple[Range, Sizes]], list[Range]]:
         """What a batch reads, each range with its sizes; and the ranges whose log is not here."""
-        held, lost = list[tuple[Range, Sizes]](), list[Range]()
+        here, lost = list[tuple[Range, Sizes]](), list[Range]()
         for whole in plan(start, end):
             one = self._logs.get(whole.name)
             if one is not None and one.id == whole.id:
-                held.append((whole, one.frames))
+                here.append((whole, one.frames))
             else:
                 lost.append(whole)
-        return held, lost
+        return here, lost
 
     def tickets(self, part: Range) -> list[RangeTicket]:
         """What a task reads of ``part``, whose log is here.
@@ -327,17 +327,17 @@ class MemoryLog:
                 window=one.window,
                 window_bytes=one.window_bytes,
             )
-            for inbox, one in ((held.inbox, statuses[name]) for name, held in self._receivers.items())
+            for inbox, one in ((self._receivers[name].inbox, statuses[name]) for name in self._receivers)
         ]
 
     def take(self, low: int, shares: Shares) -> int | None:
         if MEMORY in shares:
             return low + shares[MEMORY]
         wanted = [(self._receivers[name], shares[name]) for name in shares if name in self._receivers]
-        if any(held.inbox.pending < count for held, count in wanted):
+        if any(deliveries.inbox.pending < count for deliveries, count in wanted):
             return None
-        for held, count in wanted:
-            held.number(count)
+        for deliveries, count in wanted:
+            deliveries.number(count)
         return self.frames.end
 
     def is_here(self, high: int) -> bool:

@@ -117,7 +117,7 @@ class Available:
     """What one receiver or log can give to a batch: the messages ``[low, high)``, as ``sizes`` counts them.
 
     - ``full``: the broker sends no more until something is ACKed.
-    - ``bound``: why the journal takes no more frames; None if it takes more.
+    - ``full_because``: why the journal takes no more frames; None if it takes more.
     - ``window``, ``window_bytes``: how many messages and bytes may wait for Spark's commit; None if unknown.
     - ``complete``: whether everything is here that a run takes that ends with what there was; None if only
       silence says so.
@@ -128,7 +128,7 @@ class Available:
     low: int
     high: int
     full: bool = False
-    bound: str | None = None
+    full_because: str | None = None
     window: int | None = None
     window_bytes: int | None = None
     complete: bool | None = None
@@ -359,7 +359,7 @@ def awaits_refill(limits: BatchLimits, situation: Situation) -> bool:
 
 def _more_may_come(situation: Situation) -> bool:
     """Whether any broker may send more now: its window has room, or pending ACKs are about to make some."""
-    if any(receiver.bound is not None for receiver in situation.available):
+    if any(receiver.full_because is not None for receiver in situation.available):
         return False
     return any(
         one.subscribed and (_may_be_confirmed(one) or not one.window_full) for one in situation.statuses
@@ -404,10 +404,10 @@ def end_of_drain(limits: BatchLimits, situation: Situation) -> str | None:
     """
     if limits.max_messages is not None and situation.new >= limits.max_messages:
         return "maxMessagesPerTrigger"
-    bound = next(filter(None, (receiver.bound for receiver in situation.available)), None)
+    why = next(filter(None, (receiver.full_because for receiver in situation.available)), None)
     # If nothing is new, the journal is full of committed messages, which are about to be deleted.
-    if bound is not None and situation.new:
-        return bound
+    if why is not None and situation.new:
+        return why
     if situation.now >= situation.drain_until:
         return "maxDrainTime"
     return "idleTimeout" if situation.silence >= situation.idle_timeout else None

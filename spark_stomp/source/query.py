@@ -264,7 +264,7 @@ class QueryRuntime:
             self._recent[-1] = self._recent[-1].asked_again(time.monotonic())
         # With a one-time trigger this may be the only batch, so it takes all there is.
         limits = replace(self._limits, halves=mode is Mode.STREAMING)
-        self._receivers.bound(until_now=mode is not Mode.STREAMING)
+        self._receivers.fix_ends(until_now=mode is not Mode.STREAMING)
         news = self._receivers.news
         while True:
             seen = news.latest
@@ -390,15 +390,15 @@ class QueryRuntime:
         self._nothing_since = None
         if not self._await(lambda: self._logs.are_here(end), time.monotonic() + self._options.max_drain_time):
             raise StreamTimeout("a batch of an earlier run was not received again within maxDrainTime")
-        held, lost = self._logs.ranges(start, end)
+        here, lost = self._logs.ranges(start, end)
         self._declare_lost(lost)
-        volume = sum(sizes.bytes_between(one.low, one.high) for one, sizes in held)
-        shares = split(held, task_bytes(volume, _CORES))
+        volume = sum(sizes.bytes_between(one.low, one.high) for one, sizes in here)
+        shares = split(here, task_bytes(volume, _CORES))
         tickets = [[one for part in share for one in self._logs.tickets(part)] for share in shares]
         tasks = [tuple(task) for task in tickets if task]
-        if held:
+        if here:
             self._committer.planned(end, [ticket for task in tasks for ticket in task])
-        streams = {one.id: one.name.removeprefix(STREAM) for one, _ in held if one.name.startswith(STREAM)}
+        streams = {one.id: one.name.removeprefix(STREAM) for one, _ in here if one.name.startswith(STREAM)}
         return [FrameRanges(self._frame_server.address, task, streams) for task in tasks]
 
     def _declare_lost(self, absent: list[Range]) -> None:

@@ -223,11 +223,11 @@ def take(
             error, seconds = receiver.failure or receiver.refused, left(since)
             with deliveries.lock:
                 deliveries.number(inbox.pending)
-            held = deliveries.log
-            for batch in joined(held.batches(held.committed, held.end)):
+            messages = deliveries.log
+            for batch in joined(messages.batches(messages.committed, messages.end)):
                 yield batch, dialect_named(batch.dialect)
                 half_full = inbox.room < inbox.memory_bytes
-                held.commit(batch.end)
+                messages.commit(batch.end)
                 if half_full:
                     receiver.wake()  # it may be paused, or have asked for no more
                 since = time.monotonic()
@@ -306,23 +306,23 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
     begin, end = _bounds(options, destination)
     if end <= (begin.offset or 0):
         return
-    receiver, held, changed = _receiver(options, destination, begin)
+    receiver, deliveries, changed = _receiver(options, destination, begin)
     until = time.monotonic() + options.max_drain_time
     most = options.max_messages if options.capped else end
 
     def left(_: float) -> float | None:
-        return None if _is_complete(held, end, most) else until - time.monotonic()
+        return None if _is_complete(deliveries, end, most) else until - time.monotonic()
 
     count = 0
-    for batch, dialect in take(receiver, held, changed, left):
+    for batch, dialect in take(receiver, deliveries, changed, left):
         upto = min(batch.end, end, batch.first_number + most - count)
         if upto > batch.first_number:
             count += upto - batch.first_number
             yield batch.part(batch.first_number, upto), dialect
-    if not _is_complete(held, end, most):
+    if not _is_complete(deliveries, end, most):
         raise StreamTimeout(
             f"the batch read of the stream {destination} did not reach offset {end} within maxDrainTime "
-            f"({options.max_drain_time:g}s). The next offset is {held.stream.next or 'its first one'}"
+            f"({options.max_drain_time:g}s). The next offset is {deliveries.stream.next or 'its first one'}"
         )
 
 
@@ -343,16 +343,16 @@ def tail_stream(
     if begin == end and not follows:
         return
     # Not a number, which would be the first one wanted: retention may have deleted that.
-    receiver, held, changed = _receiver(options, destination, Place(f"offset={begin}"))
+    receiver, deliveries, changed = _receiver(options, destination, Place(f"offset={begin}"))
 
     def left(since: float) -> float | None:
         status = receiver.status()
         if follows or not status.subscribed:
             return math.inf
         silent = max(since, status.last_active) + options.idle_timeout
-        return None if _is_complete(held, end, count) else silent - time.monotonic()
+        return None if _is_complete(deliveries, end, count) else silent - time.monotonic()
 
-    for batch, dialect in take(receiver, held, changed, left):
+    for batch, dialect in take(receiver, deliveries, changed, left):
         upto = batch.end if follows else min(batch.end, end)
         if upto > batch.first_number:
             yield batch.part(batch.first_number, upto), dialect
@@ -363,9 +363,9 @@ def _receiver(
 ) -> tuple[StreamReceiver, StreamDeliveries, threading.Event]:
     """What :func:`take` runs for a read from ``begin`` on."""
     settings, changed = read_settings(options, (destination,)), threading.Event()
-    held = StreamDeliveries(settings.max_buffered_bytes, settings.name)
-    held.begin_at(begin)
-    return StreamReceiver(settings, held, changed.set), held, changed
+    deliveries = StreamDeliveries(settings.max_buffered_bytes, settings.name)
+    deliveries.begin_at(begin)
+    return StreamReceiver(settings, deliveries, changed.set), deliveries, changed
 
 
 def _bounds(options: SourceOptions, destination: str) -> tuple[Place, int]:
@@ -386,6 +386,6 @@ def _bounds(options: SourceOptions, destination: str) -> tuple[Place, int]:
     return begin, min(wanted, end)
 
 
-def _is_complete(held: StreamDeliveries, end: int, most: int) -> bool:
+def _is_complete(deliveries: StreamDeliveries, end: int, most: int) -> bool:
     """Whether ``most`` messages came, or all below the offset ``end``."""
-    return held.stream.has_all_below(end) or held.inbox.received >= most
+    return deliveries.stream.has_all_below(end) or deliveries.inbox.received >= most

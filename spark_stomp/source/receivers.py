@@ -104,13 +104,15 @@ class ReceiverGroup:
                     changed=self._more_is_durable,
                 )
                 of_queues = JournalLog(self._writer, received, tolerant=tolerant)
-            held = [StreamDeliveries(one.max_buffered_bytes, one.name) for one in streams]
-            self._streams = [*map(StreamLog, streams, held)]
+            streamed = [StreamDeliveries(one.max_buffered_bytes, one.name) for one in streams]
+            self._streams = [*map(StreamLog, streams, streamed)]
             logs = (*([of_queues] if queues else ()), *self._streams)
             self.logs = Logs(logs, index.lock, tolerant=tolerant)
-            self._deliveries = [*received.values(), *held]
+            self._deliveries = [*received.values(), *streamed]
             self._receivers = [Receiver(one, received[one.name], self._tell) for one in queues]
-            self._receivers += [StreamReceiver(*both, self._tell) for both in zip(streams, held, strict=True)]
+            self._receivers += [
+                StreamReceiver(*both, self._tell) for both in zip(streams, streamed, strict=True)
+            ]
             self._refusal = MalformedWait(self._deliveries)
             self._judging = threading.Lock()
             self.odd = OddMessages()
@@ -163,7 +165,7 @@ class ReceiverGroup:
         """Whether there are received messages that will become available later."""
         return self._writer is not None and self._writer.unwritten > 0
 
-    def bound(self, *, until_now: bool) -> None:
+    def fix_ends(self, *, until_now: bool) -> None:
         """Whether batches take only what streams have now. The first call finds out where they end."""
         if not until_now:
             self._ends = None
@@ -174,7 +176,7 @@ class ReceiverGroup:
 
     def have_received(self) -> bool:
         """Whether any message has come."""
-        return any(held.inbox.received for held in self._deliveries)
+        return any(deliveries.inbox.received for deliveries in self._deliveries)
 
     def is_done(self) -> bool:
         """Whether all ACKs are confirmed and no receiver has met a malformed message.
@@ -207,8 +209,8 @@ class ReceiverGroup:
     def figures(self) -> dict[str, Any]:
         """The status figures of each receiver, and of the journal, by name."""
         figures = {
-            status.name: ReceiverPart(status, held.oldest_unacked, self._knows_commits).shown()
-            for status, held in zip(self.statuses(), self._deliveries, strict=True)
+            status.name: ReceiverPart(status, deliveries.oldest_unacked, self._knows_commits).shown()
+            for status, deliveries in zip(self.statuses(), self._deliveries, strict=True)
         }
         if self._writer is not None:
             figures[JOURNAL] = JournalPart(

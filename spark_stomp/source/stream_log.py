@@ -20,54 +20,54 @@ log = get_log(__name__)
 
 
 class StreamLog:
-    """The messages of the only destination in ``settings``, a stream. ``held`` has received them."""
+    """The messages of the only destination in ``settings``, a stream. ``deliveries`` has received them."""
 
-    def __init__(self, settings: ReceiverSettings, held: StreamDeliveries) -> None:
+    def __init__(self, settings: ReceiverSettings, deliveries: StreamDeliveries) -> None:
         (self.destination,) = settings.destinations
         self.name = STREAM + stream_name(self.destination)
         self._options = settings.options
-        self._held = held
+        self._deliveries = deliveries
         self._until: int | None = None
 
     @property
     def id(self) -> str:
-        return self._held.log.id
+        return self._deliveries.log.id
 
     @property
     def base(self) -> int:
-        return self._held.stream.base or 0
+        return self._deliveries.stream.base or 0
 
     @property
     def frames(self) -> Log:
-        return self._held.log
+        return self._deliveries.log
 
     @property
     def received(self) -> int | None:
-        return self._held.stream.next
+        return self._deliveries.stream.next
 
     @property
     def rows(self) -> RowCounts:
-        return rows_of([self._held])
+        return rows_of([self._deliveries])
 
     @property
     def pinned(self) -> LogEnd | None:
         """The end that the stream had when a query with ``startingOffsets=latest`` began."""
-        begin, base = self._held.stream.place, self._held.stream.base
+        begin, base = self._deliveries.stream.place, self._deliveries.stream.base
         return LogEnd(self.id, base, base) if begin == LATEST and base is not None else None
 
     def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
         if (end := planned or known) is None:
-            self._held.begin_at(begin_of(self._options, self.destination))
+            self._deliveries.begin_at(begin_of(self._options, self.destination))
         else:
             low = known.next if known is not None and known.id == end.id else end.base
-            self._held.begin_at(at(low), end.id, wanted=end.next)
+            self._deliveries.begin_at(at(low), end.id, wanted=end.next)
 
     def stop_at(self, end: int | None) -> None:
         """Batches end at the offset ``end``, where the stream ended when the run began; None: nowhere."""
         self._until = end
 
     def available(self, low: int, statuses: Statuses) -> list[Available]:
-        stream, status = self._held.stream, statuses[self._held.inbox.name]
+        stream, status = self._deliveries.stream, statuses[self._deliveries.inbox.name]
         low, high, complete = self.frames.next_held(low), stream.next or 0, None
         if self._until is not None:
             complete, high = stream.has_all_below(self._until), min(high, self._until)
@@ -76,11 +76,11 @@ class StreamLog:
         return [Available(status.name, sizes, low, high, full, window_bytes=window_bytes, complete=complete)]
 
     def take(self, low: int, shares: Shares) -> int:
-        count = shares.get(self._held.inbox.name, 0)
+        count = shares.get(self._deliveries.inbox.name, 0)
         return self.frames.next_held(low) + count if count else low
 
     def is_here(self, high: int) -> bool:
-        return (self._held.stream.next or 0) >= high
+        return (self._deliveries.stream.next or 0) >= high
 
     def readable(self, low: int, high: int) -> list[tuple[int, int]]:
         return self.frames.readable(low, high)

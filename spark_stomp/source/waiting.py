@@ -130,7 +130,7 @@ def _more_messages(known: QuerySnapshot, call: OffsetCall) -> Waiting:
     """Some messages are here, and Spark has not got them."""
     least, seen = call.limits.min_messages, call.situation
     if not seen.new and seen.has_unwritten:
-        bound = next(filter(None, (one.bound for one in seen.available)), None)
+        bound = next(filter(None, (one.full_because for one in seen.available)), None)
         full = "" if bound is None else f"; it is full ({bound})"
         return Waiting("journal", f"the journal: {counted(known.waiting, 'message')} to become durable{full}")
     if least is not None and known.waiting < least and call.decision is not Decision.CUT:

@@ -18,7 +18,7 @@ _CONTRACT = """
 1.7   source.commits:Committer._examine                  never fenced
 1.8   source.commits:Committer._raise_or_log             never _UNREADABLE_AT_MOST
 1.9   source.commits:Committer.stop                      drops _warn_once
-1.10  receiver.ack_queue:AckQueue.take                   drops _groups.append
+1.10  receiver.ack_queue:AckQueue.next_acks              drops _groups.append
 # A range never changes
 2.1   receiver.log:Log.add                               shifts end
 2.2   receiver.log:new_id                                returns "0"
@@ -130,11 +130,11 @@ TestInMemory      receiver.log:Log.commit                       shifts permit_ac
 TestWithJournal   receiver.blocks:Block.permit_acks             always stop
 TestWithJournal   receiver.blocks:Block.permit_acks             puts first + len(self) for high
 TestInMemory      receiver.ack_queue:AckQueue.confirm           always confirmed
-TestInMemory      receiver.ack_queue:AckQueue.take              drops _groups.append
+TestInMemory      receiver.ack_queue:AckQueue.next_acks         drops _groups.append
 TestInMemory      receiver.deliveries:Deliveries.confirm        always confirmed
 TestInMemory      receiver.deliveries:Deliveries.connected
                   puts lambda: vars(self).setdefault("first", AckQueue()) for AckQueue
-TestInMemory      receiver.ack_queue:AckQueue.take              puts block.handles[::-1] for block.handles
+TestInMemory      receiver.ack_queue:AckQueue.next_acks         puts block.handles[::-1] for block.handles
 TestInMemory      receiver.log:Log.permit_acks                  never handles
 TestLogThenAck    source.journal_writer:JournalWriter._write    shifts permit_acks
 TestWithJournal   source.journal_writer:JournalWriter._write    always _ack_when_durable

@@ -127,7 +127,7 @@ def test_where_streams_end_is_asked_once_in_a_run(monkeypatch: pytest.MonkeyPatc
     group = receivers.ReceiverGroup(source_options("stomp://b", names, startingOffsets=starting))
 
     def bound(until_now: bool) -> list[int | None]:
-        group.bound(until_now=until_now)
+        group.fix_ends(until_now=until_now)
         return [one._until for one in group._streams]
 
     try:

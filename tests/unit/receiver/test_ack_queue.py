@@ -37,7 +37,7 @@ class Connection:
         return self.block.confirmed
 
     def take(self, most: int = MANY) -> list[bytes]:
-        acks = self.queue.take(most)
+        acks = self.queue.next_acks(most)
         return [] if acks is None else acks.handles
 
     def send(self, upto: int, receipt: str) -> None:
@@ -130,7 +130,7 @@ class TestOldestUnacked:
         queue.came(1, SIZE, at=400)
         assert queue.oldest_unacked == 300
         queue.push_again(KEY, b"h")
-        acks = queue.take(MANY)
+        acks = queue.next_acks(MANY)
         assert acks is not None
         assert acks.handles == [b"h"]
         queue.sent("r1", deadline=0.0)

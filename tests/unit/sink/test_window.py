@@ -15,7 +15,7 @@ from spark_stomp.sink.window import RECEIPT_BASE, RawSends, ReceiptWindow, recei
 def taken(window: ReceiptWindow) -> list[int]:
     """The numbers of all that may go now."""
     found: list[int] = []
-    while piece := window.take(0.0):
+    while piece := window.next_sends(0.0):
         found += [receipt - RECEIPT_BASE for receipt in piece.receipts]
     return found
 
@@ -66,14 +66,14 @@ def test_a_little_room_in_a_large_window_is_not_used_at_once() -> None:
 def test_what_is_written_together_is_bounded() -> None:
     window = ReceiptWindow(1000, 64 << 20)
     window.add(encoded([b"x" * (300 << 10)] * 8 + [b"y" * (2 << 20)]))
-    pieces = [len(piece.receipts) for piece in iter(lambda: window.take(0.0), None)]
+    pieces = [len(piece.receipts) for piece in iter(lambda: window.next_sends(0.0), None)]
     assert pieces == [3, 3, 2, 1]
     window.begin_again()
     assert taken(window) == [0]
     confirm(window, 0)
     assert taken(window) == [1, 2]
     confirm(window, 1, 2)
-    assert [len(piece.receipts) for piece in iter(lambda: window.take(0.0), None)] == [3, 1]
+    assert [len(piece.receipts) for piece in iter(lambda: window.next_sends(0.0), None)] == [3, 1]
 
 
 @pytest.mark.rule("S.3")
@@ -88,7 +88,7 @@ def test_what_was_not_confirmed_is_sent_again_and_nothing_else() -> None:
     assert (window.unconfirmed, window.in_flight) == (5, 5)
     window.begin_again()
     assert (window.unconfirmed, window.in_flight) == (5, 0)
-    piece = window.take(0.0)
+    piece = window.next_sends(0.0)
     assert piece is not None and bodies_of(piece) == [b"1"]
     confirm(window, 1)
     assert taken(window) == [2, 3]
@@ -145,10 +145,10 @@ def test_destinations_are_known_while_a_message_waits() -> None:
 def test_seconds_under_way() -> None:
     window = ReceiptWindow(100, 1 << 20)
     window.add(encoded([b"x"] * 3))
-    window.take(5.0)
+    window.next_sends(5.0)
     assert window.confirm([RECEIPT_BASE + 1], 7.0).tolist() == [2.0]
     window.begin_again()
-    window.take(8.0)
+    window.next_sends(8.0)
     assert window.confirm([RECEIPT_BASE], 9.0).tolist() == [1.0]
 
 

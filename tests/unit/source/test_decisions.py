@@ -175,7 +175,7 @@ class TestRefill:
             (replace(STATUS, window_full=True), {"full": True}),
             (replace(acking, window_full=True, paused_since=STATUS.last_active), {}),
             (replace(acking, subscribed=False), {}),
-            (acking, {"full": True, "bound": "journalMaxBytes"}),
+            (acking, {"full": True, "full_because": "journalMaxBytes"}),
         ],
         ids=["full window", "paused", "no subscription", "full journal"],
     )
@@ -275,7 +275,7 @@ class TestWhole:
             (BatchLimits(max_messages=3), Case(new=3).situation(), "maxMessagesPerTrigger"),
             (
                 BatchLimits(),
-                replace(Case().situation(), available=[seen(3, bound="journalMaxBytes")]),
+                replace(Case().situation(), available=[seen(3, full_because="journalMaxBytes")]),
                 "journalMaxBytes",
             ),
         ],

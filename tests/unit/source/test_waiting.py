@@ -32,7 +32,7 @@ def call(new: int = 0, mode: Mode = Mode.STREAMING, *, answered: bool = True, **
     """Seen at 100 s."""
     limits = BatchLimits(min_messages=more.pop("least", None), max_delay=900.0)
     decision = more.pop("decision", Decision.NOTHING_NEW)
-    available = [Available("a", Log(DedupIndex()), 0, new, bound=more.pop("bound", None))]
+    available = [Available("a", Log(DedupIndex()), 0, new, full_because=more.pop("full_because", None))]
     situation = Situation(
         [RECEIVER], available, 100.0, more.pop("pending", None), more.pop("until", float("inf")), 5.0, **more
     )
@@ -137,7 +137,7 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             "the journal: 10 messages to become durable",
         ),
         (
-            replace(IDLE, waiting=10, call=call(has_unwritten=True, bound="journalMaxBytes")),
+            replace(IDLE, waiting=10, call=call(has_unwritten=True, full_because="journalMaxBytes")),
             "journal",
             "the journal: 10 messages to become durable; it is full (journalMaxBytes)",
         ),
