@@ -2,7 +2,7 @@
 # make unit    the unit tests, without Spark and Java
 # make test    everything except the long runs, in four processes
 # make lint    ruff, mypy, and the links of the pages
-# make docs    writes docs/reference.md again from the code, and builds the site in artifacts/docs
+# make docs    writes docs/reference.md and the types of a status again, and builds the site in artifacts/docs
 # make coverage    which lines and branches the tests without Spark do not reach
 # make matrix  the core tests on every release of Spark, classic and Connect; writes into docs/reference.md
 # make brokers    RabbitMQ, ActiveMQ and Artemis on ports of their own, fetched at the first time, until Ctrl-C

@@ -181,7 +181,7 @@ _TO_DO = {
 
 
 def pages() -> dict[Path, str]:
-    """Each generated page as it should be."""
+    """Each generated file as it should be."""
     return {REFERENCE: _reference(REFERENCE.read_text(encoding="utf-8")), DOCUMENT: document()}
 
 
@@ -334,9 +334,9 @@ def document() -> str:
 
 def _typed(part: type[Part]) -> str:
     keys = {figure.key: _type(part, figure) for figure in part.figures()}
-    if part is TotalsPart:
+    if part is TotalsPart:  # a sum is never null
         keys |= {figure.key: _type(part, figure).removesuffix(" | None") for figure in SUMMED}
-    if part is QueryPart:
+    if part is QueryPart:  # read_status adds it
         keys["file"] = "str"
     fields = "".join(f"    {key}: {kind}\n" for key, kind in keys.items())
     meaning = _first(part.__doc__).replace("`", "``")
@@ -346,6 +346,7 @@ def _typed(part: type[Part]) -> str:
 def _type(part: type[Part], figure: Figure) -> str:
     if part is QueryPart and figure.key in _PARTS:
         return _PARTS[figure.key]
+    # A Time returns seconds, and the document shows ISO 8601.
     kind = str(figure.get.__annotations__["return"])
     return kind.replace("float", "str") if isinstance(figure, Time) else kind
 

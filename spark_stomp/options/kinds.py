@@ -275,10 +275,10 @@ def _header_value(name: str, value: object) -> str:
     return value
 
 
-Place: TypeAlias = Literal["earliest", "latest"]
+Edge: TypeAlias = Literal["earliest", "latest"]
 
 # Positions by number, as in the options of Spark's Kafka source.
-_SPECIAL: Final[dict[int, Place]] = {-2: "earliest", -1: "latest"}
+_SPECIAL: Final[dict[int, Edge]] = {-2: "earliest", -1: "latest"}
 _OFFSETS: Final = '{"orders": 1200, "audit": -2}'
 
 
@@ -293,10 +293,10 @@ class Moment:
 class StreamPositions:
     """A position for each stream: one for all of them, or ``by_name``, by the names in the option."""
 
-    everywhere: Place | Moment | None = None
-    by_name: dict[str, int | Place] = field(default_factory=dict)
+    everywhere: Edge | Moment | None = None
+    by_name: dict[str, int | Edge] = field(default_factory=dict)
 
-    def of(self, destination: str) -> int | Place | Moment | None:
+    def of(self, destination: str) -> int | Edge | Moment | None:
         """The position of the stream ``destination``; None if the option does not name it."""
         if self.everywhere is not None:
             return self.everywhere
@@ -324,12 +324,12 @@ def _positions(raw: str) -> StreamPositions:
     return StreamPositions(Moment(_unix_time(text)))
 
 
-def _offsets(text: str) -> dict[str, int | Place]:
+def _offsets(text: str) -> dict[str, int | Edge]:
     members = _load_json(text)
     if not isinstance(members, _Pairs) or not members:
         raise ValueError(f"names no stream; write {_OFFSETS}")
     _distinct(stream_name(name) for name, _ in members)
-    offsets: dict[str, int | Place] = {}
+    offsets: dict[str, int | Edge] = {}
     for name, offset in members:
         if not isinstance(offset, int) or isinstance(offset, bool) or offset < min(_SPECIAL):
             raise ValueError(

@@ -1,17 +1,17 @@
 """Receivers: each has one connection at a time with its subscriptions, takes messages and sends their ACKs.
 
-Begin with receiver.py (the thread and its connection) and deliveries.py (the rules for each message). The
-inbox, for messages without numbers, is in blocks.py; the log, for those with numbers, is in log.py.
+Begin with receiver.py (the thread), reading.py (one connection) and deliveries.py (the rules for messages).
+The inbox, for messages without numbers, is in blocks.py; the log, for those with numbers, is in log.py.
 """
 
 from spark_stomp.receiver.blocks import Block
 from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries, Received
 from spark_stomp.receiver.log import Log
-from spark_stomp.receiver.read_receiver import DISCONNECT_TIMEOUT, ReadReceiver, disconnect
+from spark_stomp.receiver.look_reading import DISCONNECT_TIMEOUT, LookReading, disconnect
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.status import ReceiverStatus
 from spark_stomp.receiver.stream import FIRST, LATEST, Place, Stream, at, begin_of
 from spark_stomp.receiver.stream_offsets import require_streams, stream_ends
-from spark_stomp.receiver.stream_receiver import StreamDeliveries, StreamReceiver, began_anew
+from spark_stomp.receiver.stream_reading import StreamDeliveries, StreamReading, began_anew
 from spark_stomp.receiver.subscription import ReceiverSettings

@@ -177,7 +177,7 @@ class AckQueue:
         return acks
 
     def sent(self, receipt: str, deadline: float) -> None:
-        """The ACKs that :meth:`take` returned were sent; the last one asks for ``receipt``.
+        """The ACKs that :meth:`next_acks` returned were sent; the last one asks for ``receipt``.
 
         ``deadline`` is when this receipt is overdue, by the clock of
         :meth:`~spark_stomp.receiver.pause.BoundedReader.receipt_deadline`.

@@ -40,7 +40,7 @@ class Aside:
         self._last = 0.0
 
     @property
-    def takes(self) -> bool:
+    def is_needed(self) -> bool:
         """Whether messages have to be put aside."""
         return self.turn.prefetch is not None
 
@@ -58,8 +58,9 @@ class Aside:
     def due(self, deliveries: Deliveries, most: int | None) -> list[tuple[MessageBlock, int]]:
         """Take the messages if the connection has outlived them. Each block comes with its time.
 
-        Before that, if there is no more room in memory, or if the broker sends nothing more before an ACK:
-        it lets ``most`` messages be un-acked; None if that is not known.
+        They are also taken if there is no more room in memory, or if the broker sends nothing more before an
+        ACK: it lets ``most`` messages be un-acked; None if that is not known. Once the turn is over, nothing
+        is taken.
         """
         stopped = most is not None and self.count + deliveries.unacked >= most
         due = self.size >= deliveries.inbox.room or stopped or not self.left(1.0)

@@ -123,14 +123,14 @@ class Block:
         if self.made is None and self.ids is not None and batch.data:
             self.made = frame_keys(batch, self.ids)
 
-    def find(self, names: Collection[bytes]) -> Iterator[tuple[MessageKey, Place]]:
+    def find(self, names: Collection[bytes]) -> Iterator[tuple[MessageKey, HeldAt]]:
         """The key and the place of each frame that has one of these stable ids."""
         at = [index for index, name in enumerate(self.ids or ()) if name in names]
         begin = 0
         for index in range(1, len(at) + 1):
             if index == len(at) or at[index] != at[index - 1] + 1:
                 keys = self.keys(at[begin], at[index - 1] + 1)
-                yield from ((key, Place(self, one)) for one, key in enumerate(keys, at[begin]) if key)
+                yield from ((key, HeldAt(self, one)) for one, key in enumerate(keys, at[begin]) if key)
                 begin = index
 
     def attach(self, at: int, queue: Queue, key: MessageKey, handle: bytes) -> None:
@@ -188,7 +188,7 @@ class Block:
         return copy
 
 
-class Place(NamedTuple):
+class HeldAt(NamedTuple):
     """Where a message is held: its block, and its index there."""
 
     block: Block

@@ -20,7 +20,7 @@ from itertools import repeat
 from spark_stomp.frame_batch import Ids, MessageKey
 from spark_stomp.logs import get_log
 from spark_stomp.quoting import counted
-from spark_stomp.receiver.blocks import Block, Place
+from spark_stomp.receiver.blocks import Block, HeldAt
 
 log = get_log(__name__)
 
@@ -130,13 +130,13 @@ class DedupIndex:
         for key in self._shared(ids, block, to):
             self._held[key.id][key] = to  # type: ignore[index]
 
-    def find(self, keys: Iterable[MessageKey | None]) -> dict[MessageKey, Place | None]:
+    def find(self, keys: Iterable[MessageKey | None]) -> dict[MessageKey, HeldAt | None]:
         """Those of these messages that are known, each with its place; None if it is committed.
 
         Further messages with the same ids may be among them.
         """
         names: defaultdict[Block, set[bytes]] = defaultdict(set)
-        found: dict[MessageKey, Place | None] = {}
+        found: dict[MessageKey, HeldAt | None] = {}
         for key in filter(None, keys):
             if any(key in remembered for remembered in self._remembered):
                 found[key] = None

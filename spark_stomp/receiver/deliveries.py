@@ -1,23 +1,23 @@
 """Deliveries: what becomes of each message that one receiver gets.
 
 Goal: every message becomes a row, and a redelivered one gives no second row if it has a stable id (contract
-1, 2 and 4). An ACK is sent only for what is committed, and only on the connection that delivered it.
+1, 2 and 4). An ACK is sent only for what is ackable, and only on the connection that delivered it.
 
 Plan: this is the receiver without I/O. Blocks, receipts and lost connections come in, ACKs go out. There is
-no socket, thread or clock here. Four objects hold the state: ``Inbox`` has what nobody was told, ``Log`` what
-has numbers, ``AckQueue`` the ACKs of the present connection, and ``DedupIndex`` the ids of held messages and
-the keys of committed ones. Log and index are shared by all receivers of a query. A message is *held* from its
-arrival until it is freed or discarded. Its handles wait with it (``Block``) until it may be ACKed. A delivery
-is one of three:
+no socket, thread or clock here. Four objects hold the state: ``Inbox`` has what nobody was told, and counts
+the bytes of all, ``Log`` has what has numbers, ``AckQueue`` the ACKs of the present connection, and
+``DedupIndex`` the ids of held messages and the keys of committed ones. Log and index are shared by all
+receivers of a query. A message is *held* from its arrival until it is freed or discarded. Its handles wait
+with it (``Block``) until it may be ACKed. A delivery is one of three:
 
 - New: it goes into the inbox, and later gives a row. So does a delivery without a stable id, always.
-- Of a held message that may not be ACKed yet: its handle is attached to the held message. No row.
-- Of a committed message that is held or remembered: it is ACKed again. No row.
+- Of a held message that is not ackable yet: its handle is attached to the held message. No row.
+- Of a message that is held and ackable, or was committed and is remembered: it is ACKed again. No row.
 
 The log takes messages from the inbox just before Spark is told about them, or when they are in the journal.
-When a connection is lost, what has a number stays, without handles until the broker redelivers it. If the
-broker redelivers, the inbox is emptied. A committed message whose ACK was not confirmed is remembered by its
-key.
+When a connection is lost, what has a number stays, without handles until the broker redelivers it. What has
+none is discarded if the broker redelivers it, unless the journal is writing it. A committed message whose ACK
+was not confirmed is remembered by its key.
 
 :meth:`Deliveries.room` says how many more bytes may be held. If there is no room, the receiver pauses.
 
@@ -36,12 +36,12 @@ from dataclasses import dataclass, replace
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_queue import AckQueue, Acks
-from spark_stomp.receiver.blocks import Block, Inbox, Place
+from spark_stomp.receiver.blocks import Block, HeldAt, Inbox
 from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.status import Counts
 
-# A delivery of a known message: its key, where it is held (None: it is committed), and its new handle.
-_Repeat = tuple[MessageKey, Place | None, bytes]
+# A delivery of a known message: its key, where it is held (None: it is remembered), and its new handle.
+_Repeat = tuple[MessageKey, HeldAt | None, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +359,7 @@ class Deliveries:
                 repeats.append((key, known[key], acks[index]))
                 continue
             if key is not None:
-                known[key] = Place(block, len(fresh))
+                known[key] = HeldAt(block, len(fresh))
                 new.append(key)
                 origin = key._replace(body=b"")
                 self._count(other_body=int(origin in origins or self._index.has_other_body(key)))
@@ -373,9 +373,9 @@ class Deliveries:
         return [acks[index] for index in fresh], repeats
 
     def _attach(
-        self, key: MessageKey, place: Place | None, handle: bytes, size: int, received_at: int
+        self, key: MessageKey, place: HeldAt | None, handle: bytes, size: int, received_at: int
     ) -> None:
-        """A known message was redelivered: its new handle is ACKed when the message is committed."""
+        """A known message was redelivered: its new handle is ACKed when the message is ackable."""
         assert self._queue is not None
         self._queue.came_again(handle, size, received_at)
         if place is None or place.is_below(self.log.ackable):

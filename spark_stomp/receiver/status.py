@@ -15,7 +15,7 @@ _SHOWN = 1_000
 class Counts:
     """What came, and how redelivered messages were handled, counted since the start.
 
-    ``status/source.py``, which shows these figures, says what each of them means.
+    ``status/receivers.py``, which shows these figures, says what each of them means.
     """
 
     delivered: int = 0
@@ -115,7 +115,7 @@ class ReceiverStatus:
         subscribed: whether it has a connection with a subscription; False while it reconnects.
         pending: how many messages wait in its inbox.
         received: how many messages gave or will give a row. It falls when messages are discarded.
-        committed: how many of these may be ACKed.
+        ackable: how many of these may be ACKed.
         acked: how many of these need nothing more: their ACK is confirmed, or their connection is gone.
         last_active: when the latest frame came, or when something happened that may bring frames: the
             subscription, or a receipt for ACKs, which make room in the un-acked window. Monotonic seconds.
@@ -143,7 +143,7 @@ class ReceiverStatus:
     subscribed: bool
     pending: int
     received: int
-    committed: int
+    ackable: int
     acked: int
     last_active: float
     window_full: bool

@@ -47,17 +47,18 @@ class Stream:
     """How far a stream was read by a run that begins at ``place``. One thread changes it, any may look.
 
     Attributes:
-        wanted: the end of the batch that is planned already; 0 if none is.
+        wanted: up to where the checkpoint knows the stream, planned or committed; 0 if it does not name it.
         base: the offset where the run begins; None before it is known.
         next: the offset after the last message; None before it is known.
         came: whether the present subscription has brought a message.
         end_is_known: whether the stream is known not to end before ``next``.
+        was_empty: whether it was without messages when it was last looked at, and none has come since.
     """
 
     def __init__(self, place: Place, wanted: int = 0) -> None:
         self.place, self.wanted = place, wanted
         self.base = self.next = place.offset
-        self.came = self.end_is_known = False
+        self.came = self.end_is_known = self.was_empty = False
 
     def locate(self, offset: int) -> None:
         """The first message will have ``offset``, or a higher one."""

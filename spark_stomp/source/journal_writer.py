@@ -2,10 +2,10 @@
 
 Invariants:
 
-- A frame is offered to Spark, and with ``ackAfter=journal`` ACKed, only after it is durable (contract 1).
+- A frame is offered to Spark, and with ``ackAfter=journal`` ACKed, only after it is durable (contract J.1).
 - A frame is deleted only after Spark has committed it, and after the broker has confirmed its ACK or its
-  message key is durable in the journal. So a redelivered message is recognised (contract 4).
-- At a bound, frames wait in the receivers until commits and receipts make room (contract 5).
+  message key is durable in the journal. So a redelivered message is recognised (contract J.8 to J.11).
+- At a bound, frames wait in the receivers until commits and receipts make room (contract J.12).
 - Below the position ``acked`` that the journal has, each message has a confirmed ACK or a durable key. So the
   next run recognises each message that the broker may redeliver, however many wait for Spark.
 - ``keep_from <= log.committed <= log.end``: the frames of the last committed batch are kept if there is room.

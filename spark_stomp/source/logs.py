@@ -1,9 +1,8 @@
 """The logs of a query, by the names that offsets give them: what can be planned of them, read and committed.
 
 Each kind of log is a class that has all of :class:`SourceLog`: the messages of queues are in memory
-(:class:`MemoryLog`), or in a journal (:class:`~spark_stomp.source.journal_log.JournalLog`); a stream of
-RabbitMQ is a log of its own (:class:`~spark_stomp.source.stream_log.StreamLog`). A query may read queues and
-streams. :class:`Logs` does the arithmetic of offsets for all kinds.
+(``MemoryLog``), or in a journal (``JournalLog``); a stream of RabbitMQ is a log of its own (``StreamLog``). A
+query may read queues and streams. :class:`Logs` does the arithmetic of offsets for all kinds.
 
 The log in memory ends with its run, the others do not. The numbers of a stream are the broker's offsets. So a
 batch of it that an earlier run has planned can be read again: the subscription begins where that batch does.
@@ -37,7 +36,7 @@ from spark_stomp.frameserver import RangeTicket
 from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log
 from spark_stomp.receiver import Deliveries, Log, ReceiverStatus
-from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, Sizes, plan
+from spark_stomp.source.offsets import JOURNAL, STREAM, LogEnd, Offset, Range, Sizes, plan
 from spark_stomp.source.planning import Available
 from spark_stomp.status.receivers import RowCounts
 
@@ -285,66 +284,3 @@ def rows_of(receivers: Iterable[Deliveries]) -> RowCounts:
     inboxes = [one.inbox for one in receivers]
     committed = sum(inbox.ackable for inbox in inboxes)
     return RowCounts(committed, max(0, sum(inbox.received for inbox in inboxes) - committed))
-
-
-class MemoryLog:
-    """The messages of the queues that ``receivers`` (by name) read, in memory: they share ``messages``.
-
-    A message gets its number when the end of its batch is chosen. The log of an earlier run ended with it.
-    """
-
-    name = MEMORY
-    base = 0
-    pinned = None
-
-    def __init__(self, messages: Log, receivers: Mapping[str, Deliveries]) -> None:
-        self.id = messages.id
-        self.frames = messages
-        self._receivers = receivers
-
-    @property
-    def received(self) -> int:
-        return self.frames.end + sum(one.inbox.pending for one in self._receivers.values())
-
-    @property
-    def rows(self) -> RowCounts:
-        return rows_of(self._receivers.values())
-
-    def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
-        """What an earlier run had comes again."""
-
-    def available(self, low: int, statuses: Statuses) -> list[Available]:
-        if self.frames.end > low:
-            # Spark was told about these, and asks again from before them.
-            return [Available(MEMORY, self.frames, low, self.frames.end, full=True)]
-        return [
-            Available(
-                one.name,
-                inbox,
-                0,
-                one.pending,
-                one.window_full,
-                window=one.window,
-                window_bytes=one.window_bytes,
-            )
-            for inbox, one in ((self._receivers[name].inbox, statuses[name]) for name in self._receivers)
-        ]
-
-    def take(self, low: int, shares: Shares) -> int | None:
-        if MEMORY in shares:
-            return low + shares[MEMORY]
-        wanted = [(self._receivers[name], shares[name]) for name in shares if name in self._receivers]
-        if any(deliveries.inbox.pending < count for deliveries, count in wanted):
-            return None
-        for deliveries, count in wanted:
-            deliveries.number(count)
-        return self.frames.end
-
-    def is_here(self, high: int) -> bool:
-        return True
-
-    def readable(self, low: int, high: int) -> list[tuple[int, int]]:
-        return self.frames.readable(low, high)
-
-    def commit(self, upto: int) -> bool:
-        return self.frames.commit(upto)

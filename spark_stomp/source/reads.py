@@ -33,13 +33,13 @@ from spark_stomp.receiver import (
     DedupIndex,
     Deliveries,
     Log,
+    LookReading,
     Place,
-    ReadReceiver,
     Receiver,
     ReceiverSettings,
     Stream,
     StreamDeliveries,
-    StreamReceiver,
+    StreamReading,
     began_anew,
     begin_of,
     stream_ends,
@@ -140,15 +140,17 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
     settings = read_settings(replace(options, connections=1), options.destinations)
     deliveries = Deliveries(settings.max_buffered_bytes, Log(DedupIndex()), settings.name)
     changed = threading.Event()
-    receiver = ReadReceiver(settings, deliveries, changed.set)
-    yield from take(receiver, deliveries, changed, receiver.left)
-    _warn(options, receiver)
-    cut_off_by = f"maxDrainTime ({options.max_drain_time:g}s)" if receiver.is_late else None
-    if receiver.too_many:
+    receiver = Receiver(settings, deliveries, changed.set, LookReading)
+    look = receiver.reading
+    assert isinstance(look, LookReading)
+    yield from take(receiver, deliveries, changed, look.left)
+    _warn(options, look)
+    cut_off_by = f"maxDrainTime ({options.max_drain_time:g}s)" if look.is_late else None
+    if look.too_many:
         _check_capped(options)
         cut_off_by = f"maxMessages ({options.max_messages})"
     else:
-        _check_browses(options, receiver)
+        _check_browses(options, look)
     if cut_off_by is not None:
         log.warning(
             "the batch read of %s was cut off after %s: there may be more",
@@ -254,23 +256,23 @@ def _check_capped(options: SourceOptions) -> None:
         )
 
 
-def _check_browses(options: SourceOptions, receiver: ReadReceiver) -> None:
+def _check_browses(options: SourceOptions, look: LookReading) -> None:
     """Warn of browses without an end mark. Raise TooManyMessages if more is wanted than the broker shows."""
-    limit = receiver.dialect.browse_limit
-    for destination in filter(receiver.dialect.browses, options.destinations):
-        if destination not in receiver.ended:
+    limit = look.dialect.browse_limit
+    for destination in filter(look.dialect.browses, options.destinations):
+        if destination not in look.ended:
             log.warning("the broker did not say that the browse has ended: %s may have more", destination)
-        if receiver.taken[destination] == limit and (not options.capped or receiver.room):
+        if look.taken[destination] == limit and (not options.capped or look.room):
             raise TooManyMessages(
                 f"{destination}: the broker ended the browse after {limit} messages, which is its "
                 "maxBrowsePageSize unless configured otherwise, so there may be more. Raise it in the "
-                f"destination policy, or set maxMessages = {receiver.taken.total()} to accept that many"
+                f"destination policy, or set maxMessages = {look.taken.total()} to accept that many"
             )
 
 
-def _warn(options: SourceOptions, receiver: ReadReceiver) -> None:
+def _warn(options: SourceOptions, look: LookReading) -> None:
     """Warn of destinations that may lose messages, and of what the read has cost."""
-    dialect = receiver.dialect
+    dialect = look.dialect
     if dialect.unknown is not None:
         log.warning("%s", dialect.unknown)
     for destination in options.destinations:
@@ -291,7 +293,7 @@ def _warn(options: SourceOptions, receiver: ReadReceiver) -> None:
         log.warning(
             "the batch read of %s took %s and gives all back un-acked, because this broker cannot browse%s",
             listed(taken),
-            counted(sum(receiver.taken[one] for one in taken), "message"),
+            counted(sum(look.taken[one] for one in taken), "message"),
             cost,
         )
 
@@ -360,12 +362,12 @@ def tail_stream(
 
 def _receiver(
     options: SourceOptions, destination: str, begin: Place
-) -> tuple[StreamReceiver, StreamDeliveries, threading.Event]:
+) -> tuple[Receiver, StreamDeliveries, threading.Event]:
     """What :func:`take` runs for a read from ``begin`` on."""
     settings, changed = read_settings(options, (destination,)), threading.Event()
     deliveries = StreamDeliveries(settings.max_buffered_bytes, settings.name)
     deliveries.begin_at(begin)
-    return StreamReceiver(settings, deliveries, changed.set), deliveries, changed
+    return Receiver(settings, deliveries, changed.set, StreamReading), deliveries, changed
 
 
 def _bounds(options: SourceOptions, destination: str) -> tuple[Place, int]:

@@ -25,11 +25,12 @@ from spark_stomp.receiver import (
     ReceiverSettings,
     ReceiverStatus,
     StreamDeliveries,
-    StreamReceiver,
+    StreamReading,
 )
 from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.logs import Logs, MemoryLog, SourceLog
+from spark_stomp.source.logs import Logs, SourceLog
+from spark_stomp.source.memory_log import MemoryLog
 from spark_stomp.source.odd_messages import OddMessages
 from spark_stomp.source.offsets import JOURNAL, Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
@@ -110,10 +111,9 @@ class ReceiverGroup:
             self.logs = Logs(logs, index.lock, tolerant=tolerant)
             self._deliveries = [*received.values(), *streamed]
             self._receivers = [Receiver(one, received[one.name], self._tell) for one in queues]
-            self._receivers += [
-                StreamReceiver(*both, self._tell) for both in zip(streams, streamed, strict=True)
-            ]
-            self._refusal = MalformedWait(self._deliveries)
+            both = zip(streams, streamed, strict=True)
+            self._receivers += [Receiver(one, its, self._tell, StreamReading) for one, its in both]
+            self._refusal = DelayedFailure(self._deliveries)
             self._judging = threading.Lock()
             self.odd = OddMessages()
             self.frame_server = open_frame_server(options, self.logs.read, self._take_report)
@@ -166,7 +166,10 @@ class ReceiverGroup:
         return self._writer is not None and self._writer.unwritten > 0
 
     def fix_ends(self, *, until_now: bool) -> None:
-        """Whether batches take only what streams have now. The first call finds out where they end."""
+        """Let batches end where the streams end now (``until_now``), or nowhere.
+
+        Where that is stays the same until a call without ``until_now``.
+        """
         if not until_now:
             self._ends = None
         elif self._ends is None:
@@ -232,7 +235,7 @@ class ReceiverGroup:
             receiver.wake()
 
 
-class MalformedWait:
+class DelayedFailure:
     """Delays the error of a message that cannot be taken until all before it is committed (contract 4 and 7).
 
     It is malformed, or the broker cannot deliver it. Messages of other receivers count as received before it

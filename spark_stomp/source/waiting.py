@@ -15,7 +15,7 @@ from typing import Final
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.quoting import counted, duration, listed
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.source.memory import give_back_memory
+from spark_stomp.source.malloc import give_back_memory
 from spark_stomp.source.planning import BatchLimits, Decision, LastBatch, Mode, Situation
 from spark_stomp.status.receivers import Observed, Waiting
 from spark_stomp.transport.standing import Told, waits
@@ -130,8 +130,8 @@ def _more_messages(known: QuerySnapshot, call: OffsetCall) -> Waiting:
     """Some messages are here, and Spark has not got them."""
     least, seen = call.limits.min_messages, call.situation
     if not seen.new and seen.has_unwritten:
-        bound = next(filter(None, (one.full_because for one in seen.available)), None)
-        full = "" if bound is None else f"; it is full ({bound})"
+        why = next(filter(None, (one.full_because for one in seen.available)), None)
+        full = "" if why is None else f"; it is full ({why})"
         return Waiting("journal", f"the journal: {counted(known.waiting, 'message')} to become durable{full}")
     if least is not None and known.waiting < least and call.decision is not Decision.CUT:
         left = call.limits.max_delay - seen.waited - (known.now - seen.now)

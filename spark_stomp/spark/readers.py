@@ -55,7 +55,7 @@ class StompStreamReader(DataSourceStreamReader):
         expect_input()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Always the same offset: a query begins with all messages that the broker holds un-acked."""
+        """Always the offset without logs: queues begin with what is un-acked, streams at startingOffsets."""
         return INITIAL.to_dict()
 
     @without_traceback
@@ -117,7 +117,7 @@ class StompStreamReader(DataSourceStreamReader):
 
     @without_traceback
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark calls this when the batch up to ``end`` is in its commit log."""
+        """Spark calls this late, never, or before the batch up to ``end`` is committed; see commits.py."""
         committed = Offset.from_dict(end)
         self._running(committed).commit(committed)
 

@@ -118,7 +118,7 @@ class TotalsFigures(TypedDict):
 
 
 class QueryStatus(TypedDict):
-    """The whole document of the source."""
+    """The status of one source of a query."""
 
     version: int
     query: str

@@ -124,7 +124,7 @@ class ReceiverPart(Part):
     @Gauge(summed=True, label="committed", column=4)
     def committed(self) -> int | None:
         """Received messages whose batch is proved to be committed; null with `ackAfter=journal`."""
-        return self.status.committed if self.knows_commits else None
+        return self.status.ackable if self.knows_commits else None
 
     @Gauge(summed=True, label="acked", column=3)
     def acked(self) -> int:

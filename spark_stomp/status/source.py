@@ -143,7 +143,10 @@ class QueuePart(Part):
 
 @dataclass(frozen=True)
 class QueryPart(Part):
-    """The whole document of the source. What begins with ``of_`` are its parts."""
+    """The status of one source of a query. What begins with ``of_`` are its parts.
+
+    Some keys are missing if only the sink is of this package, or if an older release wrote it.
+    """
 
     identity: RunIdentity
     of_totals: Figures

@@ -99,8 +99,9 @@ class Retry:
         again. Otherwise it counts as one more failed attempt: a broker that ends every connection at once
         must not be tried too often, nor without end.
 
-        ``nothing_acked`` means that ACKs were sent and none was confirmed. The second such connection in a
-        row also counts as a failed attempt, unless it lived for ``timeout`` seconds.
+        ``nothing_acked`` means that ACKs were sent and none was confirmed, or that it ended before a message
+        could be taken. The second such connection in a row also counts as a failed attempt, unless it lived
+        for ``timeout`` seconds.
         """
         again, self._nothing_acked = nothing_acked and self._nothing_acked, nothing_acked
         lived = now - subscribed_since

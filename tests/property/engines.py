@@ -18,7 +18,8 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
 from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.logs import Logs, MemoryLog, SourceLog
+from spark_stomp.source.logs import Logs, SourceLog
+from spark_stomp.source.memory_log import MemoryLog
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import Available, BatchLimits, rotated, shares_of
 

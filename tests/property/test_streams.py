@@ -21,11 +21,13 @@ from spark_stomp.receiver import (
     Place,
     ReceiverSettings,
     StreamDeliveries,
-    StreamReceiver,
+    StreamReading,
     at,
-    stream_receiver,
+    stream_reading,
 )
+from spark_stomp.receiver.reading import Common
 from spark_stomp.receiver.stream_offsets import frame_range, offsets_in
+from spark_stomp.receiver.turns import Turn
 
 # Before a frame: EOLs that end the frame before it, and heart-beats.
 LEADS = st.sampled_from([b"", b"\n", b"\n\n", b"\n\n\n"])
@@ -179,11 +181,12 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
     held = StreamDeliveries(1 << 20, "a#0")
     held.begin_at(place)
     held.connected(keyed=False)
-    receiver = StreamReceiver(ReceiverSettings("a#0", ("/amq/queue/a",), OPTIONS), held)
+    settings = ReceiverSettings("a#0", ("/amq/queue/a",), OPTIONS)
+    reading = StreamReading(Common(settings, held), Turn(settings.destinations))
     broker.subscribe(held.stream.subscribe(), 0)
     with (
-        patch.object(stream_receiver, "first_offset", broker.first_offset),
-        patch.object(stream_receiver, "_lost", lambda _, text, __: lost.append(text)),
+        patch.object(stream_reading, "first_offset", broker.first_offset),
+        patch.object(stream_reading, "_lost", lambda _, text, __: lost.append(text)),
     ):
         for action in actions:
             if action in ("publish", "roll"):
@@ -196,7 +199,7 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
                 broker.subscribe(held.stream.subscribe(), data.draw(few) - 1)
             elif sent := broker.send(data.draw(few)):
                 frames = [b"MESSAGE\nx-stream-offset:%d\n\n\0" % offset for offset in sent]
-                receiver._take_new(cast("Any", SimpleNamespace(peer="b")), block_of(frames), "1.2")
+                reading._take_new(cast("Any", SimpleNamespace(peer="b")), block_of(frames), "1.2")
     stream = held.stream
     begin, end = stream.base or 0, stream.next or 0
     came = [one for part in held.log.readable(begin, end) for one in range(*part)]

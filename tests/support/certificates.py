@@ -20,7 +20,7 @@ STORE_PASSWORD = "changeit"
 _NOW = datetime.datetime.now(datetime.timezone.utc)
 _DAY = datetime.timedelta(days=1)
 Extension = tuple[x509.ExtensionType, bool]
-"""And whether it is critical."""
+"""An extension, and whether it is critical."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ class Authority:
                 name = x509.DNSName(subject)
             extensions.append((x509.SubjectAlternativeName([name]), False))
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        # A number that no file here has yet.
         stem = f"{self._name}-{len(list(self._folder.iterdir()))}"
         identity = Identity(self._folder / f"{stem}.pem", self._folder / f"{stem}.key")
         identity.cert_file.write_bytes(self._signed(subject, key, until, *extensions, (issuer, False)))

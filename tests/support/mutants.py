@@ -1,4 +1,7 @@
-"""What tests must notice: each point of the delivery contract, broken; and what a query's model is for."""
+"""What tests must notice: each point of the delivery contract, broken; and what a query's model is for.
+
+An indented line continues the one before.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 
 from support.broken import Mutant
 
-# A point, the function that keeps it, and what is changed in it: see Mutant. Each is the heart of its point.
+# A point, the function that keeps it, and what is changed in it (see Mutant). Each is the heart of its point.
 _CONTRACT = """
 # ACK after the commit, never before
 1.1   receiver.log:Log.commit                            shifts permit_acks
@@ -22,9 +25,9 @@ _CONTRACT = """
 # A range never changes
 2.1   receiver.log:Log.add                               shifts end
 2.2   receiver.log:new_id                                returns "0"
-2.3   source.logs:MemoryLog.take                         drops number
+2.3   source.memory_log:MemoryLog.take                   drops number
 2.4   receiver.deliveries:Deliveries.disconnected        always redelivers
-2.5   source.logs:MemoryLog.take                         never pending
+2.5   source.memory_log:MemoryLog.take                   never pending
 2.6   receiver.blocks:Block.attach                       drops pinned
 # A lost range is empty, is never filled again and is never ACKed
 3.1   source.logs:Logs.missing                           always JOURNAL
@@ -58,7 +61,7 @@ _CONTRACT = """
 5.10  source.planning:LastBatch.next_waits_until         without min
 5.13  receiver.pause:BoundedReader._rest                 drops _unread
 5.14  receiver.deliveries:Deliveries.room                drops _shed
-5.15  receiver.receiver:Receiver._take                   never _stop_deadline
+5.15  receiver.reading:Reading._take                     never deadline
 # The offset says exactly what was read
 6.1   source.offsets:split                               shifts low
 6.2   spark.readers:StompStreamReader.initialOffset      returns self._answer
@@ -70,10 +73,10 @@ _CONTRACT = """
 7.3   errors:StompError.__str__                          returns self.message
 7.4   transport.retry:may_recover                        returns True
 7.5   brokers.dialect:Dialect.check_subscription         never is_topic
-7.6   receiver.receiver:Receiver._take                   never refused
-7.7   receiver.receiver:Receiver._take_malformed         never on_malformed
+7.6   receiver.reading:Reading._take                     never refused
+7.7   receiver.reading:Reading._take_malformed           never on_malformed
 7.8   source.reads:RowSettings.of                        never without
-7.9   receiver.receiver:Receiver._take_new               drops at_messages
+7.9   receiver.reading:Reading._take_new                 drops at_messages
 7.10  protocol.raw:check_nuls                            always in_name
 7.11  arrow.content:open_bodies                          drops setdefault
 # With a journal
@@ -94,13 +97,13 @@ J.14  journal.opening:_may_be_unfinished                 always state.end
 J.15  journal.store:Disk._locked                         drops flock
 J.16  journal.journal:Journal._writing                   drops _failure
 # Streams of RabbitMQ
-R.1   receiver.stream_receiver:StreamDeliveries.receive_from puts offset + 1 for offset
+R.1   receiver.stream_reading:StreamDeliveries.receive_from puts offset + 1 for offset
 R.2   source.stream_log:StreamLog.begin                  never planned
 R.3   receiver.stream:Stream.known                       returns 0
 R.4   source.stream_log:StreamLog.begin                  always end
 R.5   source.stream_log:StreamLog.available              without min
-R.6   receiver.stream_receiver:StreamReceiver._check_gap never earliest
-R.7   receiver.stream_receiver:StreamReceiver._has_room  returns True
+R.6   receiver.stream_reading:StreamReading._check_gap  never earliest
+R.7   receiver.stream_reading:StreamReading._has_room   returns True
 R.8   receiver.stream_offsets:require_streams            returns None
 # The sink
 S.1   sink.sender:Sender.finish                          drops _until_done
@@ -142,7 +145,7 @@ TestWithJournal   source.journal_writer:JournalWriter._write    always _ack_when
 TestInMemory      receiver.log:Log.add                          shifts end
 TestInMemory      receiver.log:new_id                           returns "0"
 TestInMemory      receiver.blocks:Inbox.take                    puts self._waiting.pop for _waiting.popleft
-TestInMemory      source.logs:MemoryLog.take                    never pending
+TestInMemory      source.memory_log:MemoryLog.take              never pending
 TestWithJournal   source.logs:Logs.read                         puts one.received for high
 TestWithJournal   receiver.deliveries:Deliveries.take           drops pinned
 # What is known again

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from spark_stomp import errors
-from spark_stomp.commands.screen import Screen, labelled, said
+from spark_stomp.commands.screen import Screen, labelled, safe_text
 from spark_stomp.errors import OptionError, StompError
 from spark_stomp.logs import get_log
 
@@ -92,7 +92,7 @@ class TestIsPrintable:
         assert several == ["one", OptionError(f"two: {text}").message]
 
     def test_in_a_terminal(self, text: str) -> None:
-        for part in (text, said(text), labelled([(text, text)])):
+        for part in (text, safe_text(text), labelled([(text, text)])):
             stream = io.StringIO()
             Screen(stream).put(part)
             assert stream.getvalue().replace("\n", "").isprintable()
@@ -111,7 +111,7 @@ class TestIsCut:
 
     def test_in_a_terminal(self) -> None:
         stream = io.StringIO()
-        Screen(stream).whole(said(LONG))
+        Screen(stream).whole(safe_text(LONG))
         assert len(stream.getvalue()) < 5_000
 
 

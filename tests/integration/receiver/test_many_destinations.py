@@ -205,7 +205,8 @@ def test_a_connection_that_ends_with_its_last_receipt_fails_nothing_at_the_end()
     with receiving(ScriptedBroker(b"ActiveMQ-Artemis/2", asked).serve) as receiver:
         receiver.wait_received(1)
         with read_late():
-            receiver._stop_deadline = time.monotonic() + 4  # as if stop() and a commit came together
+            # As if stop() and a commit came together.
+            receiver._common.stopping.deadline = time.monotonic() + 4
             receiver.acknowledge(1)
             wait_until(lambda: not receiver._thread.is_alive(), what="the end")
     assert receiver.status().failure is None

@@ -55,8 +55,8 @@ def test_exactly_what_is_committed_is_acked(devbroker: DevBroker, version: str) 
 
 
 def test_acks_go_out_in_groups_while_messages_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUP", 10)
-    monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUPS", 2)
+    monkeypatch.setattr("spark_stomp.receiver.reading._ACK_GROUP", 10)
+    monkeypatch.setattr("spark_stomp.receiver.reading._ACK_GROUPS", 2)
     sent = bytearray()
     receipts: list[int] = []
 
@@ -95,7 +95,7 @@ def test_acks_go_out_in_groups_while_messages_come(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_end_sends_all_groups(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUP", 3)
+    monkeypatch.setattr("spark_stomp.receiver.reading._ACK_GROUP", 3)
     devbroker.publish_many(QUEUE, [b"m"] * 100)
     with receiving(devbroker.url) as receiver:
         receiver.wait_received(100)
@@ -460,7 +460,7 @@ def test_receipts_that_keep_coming_are_patience_enough(
     devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch confirmed group by group may take longer than ackReceiptTimeout altogether."""
-    monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUP", 10)
+    monkeypatch.setattr("spark_stomp.receiver.reading._ACK_GROUP", 10)
     devbroker.publish_many(QUEUE, [b"m"] * 100)
     with receiving(devbroker.url, ackReceiptTimeout="2s") as receiver:
         receiver.wait_received(100)

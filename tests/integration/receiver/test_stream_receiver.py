@@ -16,9 +16,10 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import (
     FIRST,
     Place,
+    Receiver,
     ReceiverSettings,
     StreamDeliveries,
-    StreamReceiver,
+    StreamReading,
     at,
     stream_ends,
 )
@@ -33,13 +34,13 @@ def options_for(url: str, **options: str) -> SourceOptions:
     return source_options(url, STREAM, **{"startingOffsets": "latest", "idleTimeout": "100ms", **options})
 
 
-class Lone(StreamReceiver):
+class Lone(Receiver):
     def __init__(self, options: SourceOptions, begin: Place, wanted: int) -> None:
         (settings,) = ReceiverSettings.of(options)
         self.held = StreamDeliveries(settings.max_buffered_bytes, settings.name)
         self.held.begin_at(begin, "e", wanted)
         self.news = 0
-        super().__init__(settings, self.held, self._count)
+        super().__init__(settings, self.held, self._count, StreamReading)
 
     def _count(self) -> None:
         self.news += 1

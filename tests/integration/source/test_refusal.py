@@ -17,7 +17,7 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import MalformedMessageError
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
-from spark_stomp.source.receivers import MalformedWait
+from spark_stomp.source.receivers import DelayedFailure
 
 QUEUE, OTHER = "/queue/a", "/queue/b"
 BAD = b"no colon\n"
@@ -164,7 +164,7 @@ def commit(held: Deliveries, count: int, end: int) -> None:
 def test_what_another_receiver_is_about_to_bring_is_waited_for() -> None:
     """Until it is subscribed and has had a moment."""
     error = MalformedMessageError("bad")
-    refusal = MalformedWait([holding(), holding()])
+    refusal = DelayedFailure([holding(), holding()])
     refused, other = replace(STATUS, name="a", refused=error), replace(STATUS, name="b")
     assert refusal.failure([refused, replace(other, subscribed=False)], 100.0) is None
     assert refusal.failure([refused, replace(other, last_active=100.0)], 100.1) is None
@@ -180,7 +180,7 @@ class TestWhatIsWaitedFor:
     def begin(self, *counts: int) -> None:
         """The malformed message comes behind blocks of so many."""
         self.held = holding(*counts)
-        self.refusal = MalformedWait([self.held])
+        self.refusal = DelayedFailure([self.held])
         assert self.waits
 
     @property

@@ -126,12 +126,12 @@ def test_where_streams_end_is_asked_once_in_a_run(monkeypatch: pytest.MonkeyPatc
     names = json.dumps(["/queue/q", NAME, other])
     group = receivers.ReceiverGroup(source_options("stomp://b", names, startingOffsets=starting))
 
-    def bound(until_now: bool) -> list[int | None]:
+    def ends(until_now: bool) -> list[int | None]:
         group.fix_ends(until_now=until_now)
         return [one._until for one in group._streams]
 
     try:
-        assert [bound(True), bound(True), bound(False), bound(True)] == [
+        assert [ends(True), ends(True), ends(False), ends(True)] == [
             [10, 0],
             [10, 0],
             [None] * 2,

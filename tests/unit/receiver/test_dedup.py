@@ -9,7 +9,7 @@ from support.journals import key
 
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
-from spark_stomp.receiver.blocks import Block, Place, frame_keys
+from spark_stomp.receiver.blocks import Block, HeldAt, frame_keys
 from spark_stomp.receiver.dedup import DedupIndex, RememberedKeys
 
 
@@ -40,9 +40,9 @@ class TestHeld:
         index.remember_unconfirmed([key(b"1", b"third")])
         wanted = [key(b"1"), key(b"1", b"other"), key(b"1", b"third"), key(b"1", b"new"), key(b"9"), None]
         assert index.find([*wanted, key(b"6")]) == {
-            key(b"1"): Place(one, 1),
-            key(b"6"): Place(one, 3),
-            key(b"1", b"other"): Place(other, 0),
+            key(b"1"): HeldAt(one, 1),
+            key(b"6"): HeldAt(one, 3),
+            key(b"1", b"other"): HeldAt(other, 0),
             key(b"1", b"third"): None,
         }
 
@@ -55,11 +55,11 @@ class TestHeld:
         rest = held(*keys[1:3])
         index.move([b"1", b"1"], one, rest)
         assert index.find(keys) == dict(
-            zip(keys, [Place(one, 0), Place(rest, 0), Place(rest, 1), Place(other, 0)], strict=True)
+            zip(keys, [HeldAt(one, 0), HeldAt(rest, 0), HeldAt(rest, 1), HeldAt(other, 0)], strict=True)
         )
         for block in (rest, one):
             index.remove(block.ids or (), block)
-        assert index.find(keys) == {keys[3]: Place(other, 0)}
+        assert index.find(keys) == {keys[3]: HeldAt(other, 0)}
         index.remove([b"1"], other)
         assert index.held == 0
 

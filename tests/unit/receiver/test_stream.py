@@ -20,12 +20,14 @@ from spark_stomp.receiver import (
     ReceiverSettings,
     Stream,
     StreamDeliveries,
-    StreamReceiver,
+    StreamReading,
     at,
     began_anew,
     begin_of,
-    stream_receiver,
+    stream_reading,
 )
+from spark_stomp.receiver.reading import Common
+from spark_stomp.receiver.turns import Turn
 
 STREAM = "/amq/queue/a"
 SINCE = Place("timestamp=1795420800")
@@ -52,8 +54,8 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     broker = Broker()
-    monkeypatch.setattr(stream_receiver, "first_offset", broker.first_offset)
-    monkeypatch.setattr(stream_receiver, "stream_ends", broker.stream_ends)
+    monkeypatch.setattr(stream_reading, "first_offset", broker.first_offset)
+    monkeypatch.setattr(stream_reading, "stream_ends", broker.stream_ends)
     return broker
 
 
@@ -61,14 +63,15 @@ def options(**given: str) -> SourceOptions:
     return source_options("stomp://b", STREAM, startingOffsets="latest", **given)
 
 
-class Lone(StreamReceiver):
+class Lone(StreamReading):
     """It has no connection."""
 
     def __init__(self, begin: Place, **given: str) -> None:
         self.held = StreamDeliveries(1 << 20, "a#0")
         self.held.begin_at(begin)
         self.held.connected(keyed=False)
-        super().__init__(ReceiverSettings("a#0", (STREAM,), options(**given)), self.held)
+        settings = ReceiverSettings("a#0", (STREAM,), options(**given))
+        super().__init__(Common(settings, self.held), Turn(settings.destinations))
 
     @property
     def stream(self) -> Stream:
@@ -198,7 +201,7 @@ class TestAGap:
         def lost(*_: object) -> int:
             raise ConnectionLost("b:1 did not say")
 
-        monkeypatch.setattr(stream_receiver, "first_offset", lost)
+        monkeypatch.setattr(stream_reading, "first_offset", lost)
         one = Lone(at(5))
         with pytest.raises(ConnectionLost):
             one.take(11)

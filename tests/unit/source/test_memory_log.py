@@ -14,7 +14,8 @@ from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
-from spark_stomp.source.logs import Logs, MemoryLog
+from spark_stomp.source.logs import Logs
+from spark_stomp.source.memory_log import MemoryLog
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan
 from spark_stomp.source.planning import Available, BatchLimits, rotated, shares_of
 

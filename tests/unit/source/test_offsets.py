@@ -11,7 +11,8 @@ from support.golden import GOLDEN
 from spark_stomp.errors import OffsetError
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, Log
-from spark_stomp.source.logs import Logs, MemoryLog
+from spark_stomp.source.logs import Logs
+from spark_stomp.source.memory_log import MemoryLog
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan
 
 OFFSET = Offset({MEMORY: LogEnd("aa", 7)})

@@ -28,7 +28,8 @@ from spark_stomp.receiver import (
 )
 from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.logs import Logs, MemoryLog, SourceLog
+from spark_stomp.source.logs import Logs, SourceLog
+from spark_stomp.source.memory_log import MemoryLog
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range
 from spark_stomp.source.planning import BatchLimits, shares_of
 from spark_stomp.source.stream_log import StreamLog

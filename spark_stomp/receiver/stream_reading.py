@@ -1,4 +1,4 @@
-"""The receiver of one stream of RabbitMQ: where reading begins, what is held, and the thread.
+"""What a receiver of one stream of RabbitMQ holds, and what it does over a connection.
 
 Messages of a stream stay on the broker, and a subscription begins where it is told to. So there are no
 duplicates to recognise, and nothing is discarded when a connection breaks. The broker's offsets are the
@@ -12,7 +12,7 @@ connection is still read: its heart-beats come.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from spark_stomp.brokers import Subscription, subscription_id
@@ -23,7 +23,7 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.log import Log
-from spark_stomp.receiver.receiver import Receiver
+from spark_stomp.receiver.reading import Reading
 from spark_stomp.receiver.stream import FIRST, LATEST, Place, Stream
 from spark_stomp.receiver.stream_offsets import (
     first_offset,
@@ -32,7 +32,6 @@ from spark_stomp.receiver.stream_offsets import (
     require_streams,
     stream_ends,
 )
-from spark_stomp.receiver.subscription import ReceiverSettings
 from spark_stomp.transport import Connection
 
 log = get_log(__name__)
@@ -115,73 +114,72 @@ class StreamDeliveries(Deliveries):
         return _ENDLESS if self.stream.awaits_planned else super().room()
 
 
-class StreamReceiver(Receiver):
-    """The receiver of the only destination in ``settings``, a stream. It fills ``deliveries``."""
+class StreamReading(Reading):
+    """One connection of the receiver of a stream. Its deliveries are ``StreamDeliveries``."""
 
-    individual = False
-    keyed = False
+    _deliveries: StreamDeliveries
+    _handle_to_ack: Sequence[bytes] = ()  # the last handle, if no ACK was sent for it
+    _look_after = 0.0  # seconds of silence after which to find out where the stream ends
 
-    def __init__(
-        self,
-        settings: ReceiverSettings,
-        deliveries: StreamDeliveries,
-        on_news: Callable[[], None] = lambda: None,
-    ) -> None:
-        super().__init__(settings, deliveries, on_news)
-        (self._destination,) = settings.destinations
-        self._held = deliveries
-        self._handle_to_ack: list[bytes] = []  # the last handle, if no ACK was sent for it
-        self._look_after = 0.0  # seconds of silence after which to find out where the stream ends
-        self._was_empty = False  # and nothing has come since
+    @property
+    def _destination(self) -> str:
+        (one,) = self._settings.destinations
+        return one
 
-    def _subscribe(self, connection: Connection) -> None:
+    def subscribe(self, connection: Connection) -> None:
         connection.require_open()
         require_streams(self._options.connection.dialect(connection.session.server))
-        stream = self._held.stream
+        stream = self._deliveries.stream
         if stream.place == LATEST and stream.next is None:
-            self._held.locate(self._end_at(connection) or 0)
-        if stream.awaits_planned and not self._held.inbox.received:
+            self._deliveries.locate(self._end_at(connection) or 0)
+        if stream.awaits_planned and not self._deliveries.inbox.received:
             # Before anything is read: a new stream may have some of these offsets, and the others never come.
             self._compare_end(connection)
-        self._handle_to_ack = []
         self._look_after = self._options.idle_timeout
-        super()._subscribe(connection)
+        super().subscribe(connection)
 
     def _subscription(self, destination: str) -> Subscription:
-        headers = self._options.subscribe_headers + self._held.stream.subscribe()
-        return Subscription(subscription_id(destination), headers)
+        headers = self._options.subscribe_headers + self._deliveries.stream.subscribe()
+        return Subscription(subscription_id(destination), headers, "client")
 
-    def _is_full(self) -> bool:
+    def _id_header(self) -> None:
+        """No offset comes twice."""
+
+    @property
+    def _narrows(self) -> bool:
+        return False
+
+    def is_full(self) -> bool:
         return self._reader.paused_since is not None or bool(self._handle_to_ack and not self._has_room)
 
     @property
-    def _achieved(self) -> int:
-        return int(self._held.stream.came)
+    def achieved(self) -> int:
+        return int(self._deliveries.stream.came)
 
     @property
     def _has_room(self) -> bool:
         """Whether RabbitMQ may send more."""
         half = self._settings.max_buffered_bytes // 2
-        return self._held.inbox.memory_bytes <= half or self._held.stream.awaits_planned
+        return self._deliveries.inbox.memory_bytes <= half or self._deliveries.stream.awaits_planned
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
-        if self._was_empty:  # then it ended at the first offset that it has now
+        if self._deliveries.stream.was_empty:  # then it ended at the first offset that it has now
             self._conclude(first_offset(self._options, self._destination, connection.peer))
             self._require_place()
         self._handle_to_ack = block.acks[-1:]
-        stream = self._held.stream
+        stream = self._deliveries.stream
         for begin, end, first in offsets_in(block, connection.peer):
             if stream.lacks(first):
                 self._check_gap(first, connection.peer)
             stream.came = True
             known = stream.known(first, end - begin)
             if known < end - begin:
-                self._held.receive_from(
+                self._deliveries.receive_from(
                     first + known,
                     frame_range(block, begin + known, end),
                     received_at=time.time_ns() // 1_000,
                     version=version,
-                    dialect=self._dialect.name,
+                    dialect=self.dialect.name,
                 )
         # Last: as long as there is no next offset, it would mean that nothing comes.
         stream.end_is_known = True
@@ -194,7 +192,7 @@ class StreamReceiver(Receiver):
         Raises StreamTruncated if they are gone, or logs that. Raises ConnectionLost if RabbitMQ cannot be
         asked.
         """
-        expected = self._held.stream.next or 0
+        expected = self._deliveries.stream.next or 0
         earliest = first_offset(self._options, self._destination, peer)
         if earliest > expected:
             _lost(
@@ -209,8 +207,8 @@ class StreamReceiver(Receiver):
         """Ask RabbitMQ for more, if there is room."""
         if self._handle_to_ack and self._has_room and not connection.ended:
             connection.session.ack_raw(self._handle_to_ack)
-            self._handle_to_ack = []
-        elif self._connections.connected and not self._achieved and self._quiet() >= self._look_after:
+            self._handle_to_ack = ()
+        elif self._common.connections.connected and not self.achieved and self._quiet() >= self._look_after:
             self._check_end(connection)
         return False
 
@@ -218,40 +216,41 @@ class StreamReceiver(Receiver):
         """Nothing came since the subscription began. Find out whether the stream ends before that place."""
         self._look_after = float("inf")
         # No stream ends before 0. Without a next offset, nothing has come since the time in startingOffsets.
-        if self._held.stream.next:
+        if self._deliveries.stream.next:
             self._compare_end(connection)
             self._require_place()
-            if self._was_empty:
+            if self._deliveries.stream.was_empty:
                 # Retention has deleted all messages, or the stream was declared anew: the next one will say.
                 self._look_after = 2 * self._quiet()
-        self._held.stream.end_is_known = True
-        self._notify()
+        self._deliveries.stream.end_is_known = True
+        self._common.notify()
 
     def _compare_end(self, connection: Connection) -> None:
         """Find out where the stream ends, and whether it has messages. See :meth:`_conclude`."""
         # One look only. A replica of a node that was away may still catch up, but so may a new stream: at the
         # second look it could be longer than the old offset.
         end = self._end_at(connection)
-        self._was_empty = end is None
+        self._deliveries.stream.was_empty = end is None
         if end is not None:
             self._conclude(end)
 
     def _conclude(self, end: int) -> None:
         """The stream ends at ``end``. If that is too early, raise StreamTruncated, or begin anew."""
-        self._was_empty, started = False, self._held.inbox.received > 0
-        if began_anew(self._options, self._destination, self._held.stream, end, started=started):
-            self._held.begin_at(FIRST)  # its offsets begin again, and a planned batch is lost
+        stream, started = self._deliveries.stream, self._deliveries.inbox.received > 0
+        stream.was_empty = False
+        if began_anew(self._options, self._destination, stream, end, started=started):
+            self._deliveries.begin_at(FIRST)  # its offsets begin again, and a planned batch is lost
 
     def _require_place(self) -> None:
         """Raise ConnectionLost if the subscription has to begin elsewhere."""
-        if self._held.stream.next is None:
+        if self._deliveries.stream.next is None:
             raise ConnectionLost(f"reading {self._destination} again from its first offset")
 
     def _end_at(self, connection: Connection) -> int | None:
         """Where the stream ends; None if it has no messages."""
         connection.beat()
         one = self._destination
-        if self._held.stream.awaits_planned:
+        if self._deliveries.stream.awaits_planned:
             # If no message comes within connectTimeout, the planned batch is gone: the stream ends at 0.
             patience = self._options.connection.connect_timeout
             return stream_ends(self._options, [one], connection.peer, patience).get(one, 0)

@@ -1,8 +1,8 @@
-"""The receiver of a batch read of queues: it shows what is there, and gives it back.
+"""What a batch read of queues does over its connection: it shows what is there, and gives it back.
 
-It differs from the receiver of a streaming query in three ways. It ACKs nothing, so no message needs a handle
-or an id. It takes ``maxMessages`` at most, of all destinations together. And its first error is its last,
-because another connection would bring the same messages again.
+It differs from a streaming query in three ways. It ACKs nothing, so no message needs a handle or an id. It
+takes ``maxMessages`` at most, of all destinations together. And its first connection is its last, because
+another one would bring the same messages again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Final
@@ -20,12 +20,10 @@ from spark_stomp.errors import StompError
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import MalformedMessage, MessageBlock, read_message
 from spark_stomp.protocol.frames import HeaderPairs
-from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.receiver import Receiver
+from spark_stomp.receiver.reading import Common, Reading
 from spark_stomp.receiver.stream_offsets import frame_range
-from spark_stomp.receiver.subscription import ReceiverSettings
+from spark_stomp.receiver.turns import Turn
 from spark_stomp.transport import Connection
-from spark_stomp.transport.retry import Retry
 
 log = get_log(__name__)
 
@@ -36,8 +34,8 @@ DISCONNECT_TIMEOUT: Final = 5.0
 _DISCONNECT_MAX_BYTES = 32 << 20
 
 
-class ReadReceiver(Receiver):
-    """The only receiver of a batch read of the queues in ``settings``. It fills ``deliveries``.
+class LookReading(Reading):
+    """The only connection of a batch read of queues.
 
     Attributes:
         taken: how many messages of each destination were taken.
@@ -47,22 +45,17 @@ class ReadReceiver(Receiver):
         is_late: whether the read ended because of ``maxDrainTime``.
     """
 
-    keyed = False
+    retries = False
 
     def __init__(
-        self, settings: ReceiverSettings, deliveries: Deliveries, on_news: Callable[[], None]
+        self, common: Common, turn: Turn, *, careful: bool = False, before: Reading | None = None
     ) -> None:
-        super().__init__(settings, deliveries, on_news)
+        super().__init__(common, turn, careful=careful, before=before)
         self._deadline = time.monotonic() + self._options.max_drain_time
-        self._destination_of = {subscription_id(one).encode(): one for one in settings.destinations}
+        self._destination_of = {subscription_id(one).encode(): one for one in turn.destinations}
         self.taken: Counter[str] = Counter()
         self.ended: set[str] = set()
         self.too_many = self.complete = self.is_late = False
-
-    @property
-    def dialect(self) -> Dialect:
-        """That of the broker, once this is subscribed."""
-        return self._dialect
 
     @property
     def room(self) -> int:
@@ -75,11 +68,11 @@ class ReadReceiver(Receiver):
         It ends at ``max_drain_time``, or after ``idle_timeout`` of silence. Silence before the monotonic time
         ``since`` does not count. Any thread may call this.
         """
-        if not self._connections.connected:
+        if not self._common.connections.connected:
             return math.inf
         if self.complete:
             return None
-        silent = max(since, self._reader.active_at(self._last_active)) + self._options.idle_timeout
+        silent = max(since, self._reader.active_at(self.last_active)) + self._options.idle_timeout
         left = min(silent, self._deadline) - time.monotonic()
         self.is_late = left <= 0 and self._deadline < silent
         return left
@@ -87,7 +80,7 @@ class ReadReceiver(Receiver):
     # Everything below runs in the receiver's thread.
 
     def _subscription(self, destination: str) -> Subscription:
-        options, dialect = self._options, self._dialect
+        options, dialect = self._options, self.dialect
         selector = () if options.selector is None else (("selector", options.selector),)
         headers = selector + options.subscribe_headers
         dialect.check_batch_read(destination, headers, allow_loss=options.allow_loss)
@@ -95,15 +88,18 @@ class ReadReceiver(Receiver):
         ack = "auto" if dialect.is_topic(destination) else ""
         return Subscription(subscription_id(destination), headers, ack)
 
+    def _id_header(self) -> None:
+        """Nothing comes twice over one connection."""
+
     def _choose_window(self) -> None:
         """Nothing is ACKed, so of a queue it is ``maxMessages``. What is risked is said at the end."""
 
     def _prefetch_headers(self, destination: str) -> HeaderPairs:
-        if self._dialect.is_topic(destination):
-            return self._dialect.batch_read_headers(destination, self._options.prefetch)
+        if self.dialect.is_topic(destination):
+            return self.dialect.batch_read_headers(destination, self._options.prefetch)
         # One more than wanted: the end mark of a browse, or a message too many, which is an error.
-        after_last = 0 if self._options.capped and not self._dialect.browses(destination) else 1
-        return self._dialect.batch_read_headers(destination, self._options.max_messages + after_last)
+        after_last = 0 if self._options.capped and not self.dialect.browses(destination) else 1
+        return self.dialect.batch_read_headers(destination, self._options.max_messages + after_last)
 
     def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
         if self._options.on_malformed == "fail":
@@ -111,10 +107,9 @@ class ReadReceiver(Receiver):
         self._take(connection, MessageBlock.of_malformed(message))
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
-        if self.complete or self._stop_deadline is not None:
+        if self.complete or self._common.stopping.deadline is not None:
             return
-        assert self._queues is not None
-        self._queues.at_messages(block)
+        self._common.queues.at_messages(block)
         version, destinations = connection.session.version or "1.0", self._settings.destinations
         # A message that names no subscription is of the only one.
         came = [self._destination_of.get(name or b"", destinations[0]) for name in block.subscriptions]
@@ -123,9 +118,9 @@ class ReadReceiver(Receiver):
         if shown:
             now = time.time_ns() // 1_000
             block = frame_range(block, 0, shown)
-            self._deliveries.receive(block, received_at=now, version=version, dialect=self._dialect.name)
+            self._deliveries.receive(block, received_at=now, version=version, dialect=self.dialect.name)
         self.taken.update(came[:shown])
-        self._last_active = time.monotonic()
+        self.last_active = time.monotonic()
         all_ended = len(self.ended) == len(destinations)
         self.too_many = shown < len(came) or (self._options.capped and not self.room and not all_ended)
         self.complete = self.too_many or all_ended
@@ -137,12 +132,12 @@ class ReadReceiver(Receiver):
 
         ``came`` are the destinations of the frames; those of the frames that are left are returned too.
         """
-        if block.malformed or self._dialect.browse_headers is None or b"browser:end" not in block.heads:
+        if block.malformed or self.dialect.browse_headers is None or b"browser:end" not in block.heads:
             return block, came
         parts, left = [], []
         for (begin, end), destination in zip(pairwise([0, *block.ends]), came, strict=True):
             frame = read_message(block.data[begin:end], version)
-            if self._dialect.end_of_browse(frame.get("browser"), frame.get("message-id")):
+            if self.dialect.end_of_browse(frame.get("browser"), frame.get("message-id")):
                 self.ended.add(destination)
             else:
                 parts.append(block.data[begin:end])
@@ -150,15 +145,9 @@ class ReadReceiver(Receiver):
         rest = replace(block, data=b"".join(parts), ends=list(accumulate(map(len, parts))))
         return rest, left
 
-    def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
-        """End with ``error``, unless the read has ended before."""
-        if self._stop_deadline is None:
-            self.failure, self._stop_deadline = error, 0.0
-
-    def _end(self, connection: Connection) -> None:
-        assert self._stop_deadline is not None
-        timeout = max(0.0, self._stop_deadline - time.monotonic())
-        disconnect(connection, self._dialect, self._subscriptions, timeout)
+    def end(self, connection: Connection) -> None:
+        until = self._common.stopping.deadline or 0.0
+        disconnect(connection, self.dialect, self.subscriptions, max(0.0, until - time.monotonic()))
 
 
 def disconnect(

@@ -1,0 +1,382 @@
+"""A reading: one connection of a receiver, from SUBSCRIBE to its end.
+
+It is made anew for each connection, so nothing has to be put back after one. It reads what there is room for,
+passes blocks of raw frames and receipts to ``Deliveries``, sends the ACKs that are due, and checks deadlines;
+then it begins again. It decodes no body, because tasks do that.
+
+The header ``subscription`` of a message says which subscription it came by; all else is the connection's: ACK
+queue and memory. This one reads queues and topics of a streaming query. ``StreamReading`` reads a stream, and
+``LookReading`` shows what is there; each says what it does otherwise.
+
+Invariants:
+
+- Only the receiver's thread drives the connection.
+- An ACK goes out only for what is ackable, except in streams, where it only asks for more.
+- At most four groups of ACKs have no receipt yet, and messages are read while receipts are awaited.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from spark_stomp.brokers import Dialect, Subscription, dialect_for
+from spark_stomp.errors import MalformedMessageError, StompError
+from spark_stomp.logs import get_log
+from spark_stomp.protocol import (
+    ErrorReceived,
+    Event,
+    Frame,
+    MalformedMessage,
+    MessageBlock,
+    ReceiptReceived,
+    ack_handles,
+    ack_modes,
+    foreign_message,
+)
+from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.receiver.aside import Aside
+from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.receiver.pause import BoundedReader
+from spark_stomp.receiver.queue_check import QueueCheck
+from spark_stomp.receiver.status import ConnectionStatus
+from spark_stomp.receiver.subscription import (
+    ReceiverSettings,
+    Window,
+    choose_subscription,
+    no_handle,
+    redelivery_warnings,
+    risks,
+)
+from spark_stomp.receiver.turns import Ended, Turn, may_be_about_a_message
+from spark_stomp.transport import Connection
+
+log = get_log(__name__)
+
+# Seconds that one poll waits if nothing comes and nobody wakes the thread.
+_POLL = 1.0
+# The most ACKs in a group, which has one receipt, and the most groups that await their receipts at a time.
+# RabbitMQ sends nothing while it reads ACKs, so messages come between the groups: 23,700 a second, and 17,000
+# with groups of 10,000 (November 2026).
+_ACK_GROUP = 1_000
+_ACK_GROUPS = 4
+# Seconds for the end of a careful turn. Nothing is un-acked by then.
+_END_OF_TURN = 5.0
+
+
+class Stopping(threading.Event):
+    """Set when a receiver is to end. ``deadline``: until when, in monotonic seconds; None before."""
+
+    deadline: float | None = None
+
+
+@dataclass
+class Common:
+    """What the connections of one receiver have in common.
+
+    Attributes:
+        settings: what the receiver reads.
+        deliveries: takes the messages.
+        notify: is called whenever the status of the receiver may have changed.
+        connections: how it stands with them.
+        busy: how many destinations may have messages at a time, as far as memory is concerned.
+        warned: what was warned of.
+    """
+
+    settings: ReceiverSettings
+    deliveries: Deliveries
+    notify: Callable[[], None] = lambda: None
+    stopping: Stopping = field(default_factory=Stopping)
+    connections: ConnectionStatus = field(default_factory=lambda: ConnectionStatus(since=time.time()))
+    busy: int = 1
+    warned: set[str] = field(default_factory=set)
+    reader: BoundedReader = field(init=False)
+    queues: QueueCheck = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = BoundedReader(self.settings, self.deliveries, self.notify, self.stopping)
+        self.queues = QueueCheck(self.settings.options)
+
+
+class Reading:
+    """The present or the next connection of a receiver, which reads ``turn``.
+
+    Attributes:
+        connection: None unless it is open.
+        aside: what is read, and what does not count as received yet.
+        subscriptions: the destinations by the ids of their subscriptions.
+        refused: the error of a malformed message that came. Nothing is taken any more.
+        subscribed_since, last_active: when it was subscribed, and when the latest frame came, or something
+            that may bring frames. Monotonic seconds.
+    """
+
+    retries = True
+    """Whether another one may follow if this one ends with an error."""
+
+    def __init__(
+        self, common: Common, turn: Turn, *, careful: bool = False, before: Reading | None = None
+    ) -> None:
+        self._common = common
+        self._settings = common.settings
+        self._options = common.settings.options
+        self._deliveries = common.deliveries
+        self._reader = common.reader
+        self.connection: Connection | None = None
+        self.aside = Aside(turn, careful=careful)
+        self.dialect: Dialect = dialect_for(None)
+        self.subscriptions: dict[str, str] = {}
+        self.refused: MalformedMessageError | None = None
+        self.subscribed_since = self._asked_at = 0.0  # the second: when messages were last asked for
+        # Until it is subscribed, these are those of the last one.
+        self.last_active = time.monotonic() if before is None else before.last_active
+        self.window = Window(self._options.prefetch) if before is None else before.window
+
+    # --- any thread may ask
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether silence does not mean that there is nothing more."""
+        return self.aside.count > 0 or self.aside.turn.destinations != self._settings.destinations
+
+    def is_full(self) -> bool:
+        """Whether the broker sends no more until something is ACKed, as far as the receiver can know."""
+        # With a journal a pause ends when the journal takes more. If that needs a commit, the writer says so.
+        paused = self._reader.paused_since is not None and self._options.journal is None
+        return paused or self.window.is_full(self._deliveries, self._quiet())
+
+    # --- its end
+
+    @property
+    def achieved(self) -> int:
+        """How many messages of this connection need nothing more."""
+        return self._deliveries.confirmed
+
+    @property
+    def lost(self) -> list[str]:
+        """The ids of the subscriptions whose messages the broker does not redeliver."""
+        redelivers, durable = self.dialect.redelivers, self._settings.durable
+        return [name for name, one in self.subscriptions.items() if not redelivers(one, durable=durable)]
+
+    @property
+    def _narrows(self) -> bool:
+        """Whether the broker obeys a smaller prefetch."""
+        return self.dialect.limits_unacked
+
+    def how_it_ended(self, error: StompError) -> Ended:
+        """``error`` ended it."""
+        deliveries = self._deliveries
+        since = time.monotonic() - self._reader.active_at(self._asked_at)
+        size = deliveries.unacked_bytes + self.aside.size
+        return Ended(
+            unacked=deliveries.unacked + self.aside.count,
+            given=deliveries.unacked,
+            achieved=self.achieved,
+            by_error=may_be_about_a_message(error, since, size),
+            acks_sent=deliveries.receipts_awaited > 0,
+            narrows=self._narrows,
+            keeps=not self.lost,
+        )
+
+    # --- the subscription
+
+    def subscribe(self, connection: Connection) -> None:
+        """Subscribe to the destinations of the turn. Raises StompError if the broker does not confirm it."""
+        connection.require_open()
+        session, options = connection.session, self._options
+        self.dialect = options.connection.dialect(session.server)
+        chosen = {one: self._subscription(one) for one in self.aside.turn.destinations}
+        version = session.version or "1.0"
+        self.dialect.check_version(version)
+        first = not self._common.connections.connections
+        self._common.queues.begin(self.dialect, connection, [*chosen], first=first)
+        # STOMP 1.0 has no client-individual: an ACK covers all earlier messages too. That is safe here,
+        # because ACKs go out in the order of delivery, and only for what is committed. A redelivered message
+        # that is ACKed ahead of its turn would break the order, so under 1.0 every message counts as new.
+        individual = "client-individual" in ack_modes(version)
+        id_header = self._id_header()
+        session.collect(
+            id_header=id_header,
+            ack_header=self.dialect.ack_header,
+            time_header=self.dialect.id_time_header,
+        )
+        self._choose_window()
+        self.subscriptions = {subscription.id: one for one, subscription in chosen.items()}
+        # Before the receipts are awaited, because messages may come before them.
+        self._asked_at = time.monotonic()
+        self._deliveries.connected(keyed=individual and id_header is not None)
+        requests: dict[str, str] = {}
+        take, poll = partial(self._handle, connection), partial(self._poll_before, connection, requests)
+        for one, subscription in chosen.items():
+            if self.dialect.orphans_subscriptions:
+                connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
+                requests.clear()
+            # It may have ended with the last receipt.
+            connection.require_open()
+            receipt = session.new_receipt()
+            requests[receipt] = f"SUBSCRIBE to {one}"
+            ack = subscription.ack or ("client-individual" if individual else "client")
+            own = (("id", subscription.id), ("destination", one), ("ack", ack))
+            headers = (*own, *self._prefetch_headers(one), *subscription.headers)
+            session.request("SUBSCRIBE", headers, receipt=receipt)
+        connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
+        self.subscribed_since = self.last_active = self._asked_at = time.monotonic()
+
+    def _subscription(self, destination: str) -> Subscription:
+        """The subscription to ask for, with all headers except those for the prefetch."""
+        return choose_subscription(self.dialect, self._settings, destination)
+
+    def _id_header(self) -> str | None:
+        """The header by which redelivered messages are recognised; None if none are."""
+        return self._options.id_header or self.dialect.id_header
+
+    def _poll_before(self, connection: Connection, requests: Collection[str], timeout: float) -> list[Event]:
+        """One round before all subscriptions are confirmed. ``requests`` are the receipts of SUBSCRIBE.
+
+        ACKs go out too: a receipt may lie behind more messages than there is room for (contract 5.13).
+        """
+        self._send_acks(connection)
+        acks_wait = self._deliveries.receipts_awaited
+        events = self._reader.poll(connection, timeout)
+        for event in events:
+            if acks_wait and isinstance(event, ErrorReceived) and event.receipt_id not in requests:
+                raise connection.error_of(event)
+        return events
+
+    def _choose_window(self) -> None:
+        """Choose the prefetch, from the mean size of the frames so far, and log what is risky."""
+        mean, common = self._deliveries.inbox.mean_bytes, self._common
+        self.window = Window.of(self.dialect, self._settings, self.aside.turn, mean, busy=common.busy)
+        if not common.connections.connections:
+            for risk in risks(self.dialect, self._settings):
+                log.warning("%s", risk)
+
+    def _prefetch_headers(self, destination: str) -> HeaderPairs:
+        """The SUBSCRIBE headers for the prefetch. Each subscription may use all of it, so none starves."""
+        return self.dialect.subscribe_headers(
+            destination,
+            self.window.prefetch,
+            frame_bytes=self._deliveries.inbox.mean_bytes,
+            max_bytes=self._settings.max_buffered_bytes,
+        )
+
+    def _warn_once(self, subject: str, text: str) -> None:
+        if subject not in self._common.warned:
+            self._common.warned.add(subject)
+            log.warning("%s", text)
+
+    # --- frames and ACKs
+
+    def receive(self, connection: Connection) -> None:
+        """Receive until the receiver is to stop, or the turn is over."""
+        # Messages may have come with the receipts of SUBSCRIBE. The first poll waits for more.
+        more_acks = self._send_acks(connection)
+        aside, deliveries, most = self.aside, self._deliveries, self.window.most(self.subscriptions)
+        while self._common.stopping.deadline is None and not self._turn_is_done():
+            self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else aside.left(_POLL)))
+            if aside.count and (due := aside.due(deliveries, most)):
+                self._give(connection, due)
+                self._common.notify()
+            # The bytes of an incomplete message end a silence too.
+            self.last_active = max(self.last_active, connection.last_frame_byte)
+            more_acks = self._send_acks(connection)
+            self._reader.check_receipts(connection, counted=self.window.bytes is None)
+
+    def _turn_is_done(self) -> bool:
+        aside = self.aside
+        careful = aside.careful and self.refused is None
+        return careful and aside.is_done(self._deliveries, self.achieved, self._quiet())
+
+    def _quiet(self) -> float:
+        return time.monotonic() - self._reader.active_at(self.last_active)
+
+    def end(self, connection: Connection) -> None:
+        """End in order: send the ACKs that are due, await their receipts, DISCONNECT."""
+        deadline = self._common.stopping.deadline or time.monotonic() + _END_OF_TURN
+        while time.monotonic() < deadline:
+            more_acks = self._send_acks(connection)
+            if not more_acks and not self._deliveries.receipts_awaited:
+                break
+            timeout = 0.0 if more_acks else deadline - time.monotonic()
+            self._handle(connection, connection.poll(max(0.0, timeout)))
+        if self.dialect.unsubscribe_returns and not connection.ended:
+            for name in self.subscriptions:
+                connection.session.request("UNSUBSCRIBE", [("id", name)])
+        connection.disconnect(max(0.0, deadline - time.monotonic()))
+
+    def _handle(self, connection: Connection, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, MessageBlock):
+                self._take(connection, event)
+            elif isinstance(event, MalformedMessage):
+                self._take_malformed(connection, event)
+            elif isinstance(event, ReceiptReceived):
+                self._deliveries.confirm(event.receipt_id)
+                self.last_active = self._asked_at = time.monotonic()
+                self._reader.receipt_came()
+            elif isinstance(event, Frame):
+                self._warn_once("stray", foreign_message(event))
+            elif isinstance(event, ErrorReceived):
+                raise connection.error_of(event)
+        if events:
+            self._common.notify()
+
+    def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
+        """Take a malformed message as a row, or refuse it and take no more messages of this connection."""
+        if self._options.on_malformed == "column" and message.ack:
+            self._take(connection, MessageBlock.of_malformed(message))
+        elif self.refused is None:
+            self._give(connection, self.aside.take())
+            by = (message.subscription or b"").decode(errors="replace")
+            self.refused = message.as_error(self.subscriptions.get(by, self._settings.what))
+            self._deliveries.refused(len(message.data))
+            log.warning("%s", self.refused)
+
+    def _take(self, connection: Connection, block: MessageBlock) -> None:
+        if self.refused is not None or self._common.stopping.deadline is not None:
+            # These messages get no number and no ACK, so they stay on the broker. When the receiver ends,
+            # they are read only because the receipts for the last ACKs are behind them.
+            return
+        version, names = connection.session.version or "1.0", [*self.subscriptions]
+        only = names[0] if len(names) == 1 else ""
+        block.acks = ack_handles(block.acks, block.subscriptions, version, only)
+        if b"" in block.acks:
+            raise no_handle(connection.peer, version, self.dialect)
+        self._take_new(connection, block, version)
+        self.last_active = time.monotonic()
+        for subject, warning in redelivery_warnings(self.dialect, self._settings, self._deliveries):
+            self._warn_once(subject, warning)
+
+    def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
+        """Take the messages of ``block``, which has their handles."""
+        self._common.queues.at_messages(block)
+        if self.dialect.id_separator is not None and self._options.id_header is None:
+            # The broker's own ids change with each delivery, so stable ones are made of them.
+            block.ids = self.dialect.stable_ids(block.ids, block.times)
+        received_at = time.time_ns() // 1_000
+        if self.aside.is_needed:
+            self.aside.put(block, received_at)
+        else:
+            self._give(connection, [(block, received_at)])
+
+    def _give(self, connection: Connection, blocks: Sequence[tuple[MessageBlock, int]]) -> None:
+        version, dialect = connection.session.version or "1.0", self.dialect.name
+        for block, at in blocks:
+            self._deliveries.receive(block, received_at=at, version=version, dialect=dialect)
+
+    def _send_acks(self, connection: Connection) -> bool:
+        """Send one group of the ACKs that are due, unless too many groups await their receipts.
+
+        Returns whether a group was sent; then more may be due.
+        """
+        if connection.ended or self._deliveries.receipts_awaited >= _ACK_GROUPS:
+            return False
+        acks = self._deliveries.due(_ACK_GROUP)
+        if acks is None:
+            return False
+        receipt = connection.session.new_receipt()
+        connection.session.ack_raw(acks.handles, receipt=receipt)
+        self._deliveries.sent(receipt, self._reader.receipt_deadline())
+        return True
