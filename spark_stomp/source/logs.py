@@ -179,12 +179,15 @@ class Logs:
         for name, one in self._logs.items():
             one.begin(start.get(name), planned.get(name))
 
-    def missing(self, lost: Range) -> None:
-        """The log of the planned range ``lost`` is not here. Raises or logs what is lost with it."""
-        if lost.name.startswith(STREAM):
-            raise_or_log(_stream_is_gone(lost), tolerant=self._tolerant)
-        elif lost.name == JOURNAL:
-            raise_or_log(_journal_is_gone(lost.id, self._logs.get(JOURNAL)), tolerant=self._tolerant)
+    def missing(self, absent: Range) -> None:
+        """The log of a planned range is not here. Of a journal or a stream that is an error, or logged.
+
+        One in memory has ended with its run: then the range is lost, and nobody was told to keep it.
+        """
+        if absent.name.startswith(STREAM):
+            raise_or_log(_stream_is_gone(absent), tolerant=self._tolerant)
+        elif absent.name == JOURNAL:
+            raise_or_log(_journal_is_gone(absent.id, self._logs.get(JOURNAL)), tolerant=self._tolerant)
 
     def are_here(self, end: Offset) -> bool:
         """Whether everything up to ``end`` is here that can come again."""

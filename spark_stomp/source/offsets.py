@@ -61,7 +61,7 @@ class Offset:
 
     @classmethod
     def from_dict(cls, raw: object) -> Offset:
-        """The inverse of :meth:`to_dict`. Raises OffsetError for anything else, or another version."""
+        """The inverse of :meth:`to_dict`. Raises OffsetError for anything else, or of another release."""
         if not isinstance(raw, dict) or "version" not in raw:
             raise OffsetError(f"this is not an offset of spark_stomp: {raw!r}")
         if raw["version"] != _VERSION:
@@ -70,9 +70,17 @@ class Offset:
                 f"{_VERSION}. Use the release that wrote the checkpoint, or start with a new one"
             )
         try:
-            return cls({str(name): _log_end(entry) for name, entry in raw["logs"].items()})
+            ends = {str(name): _log_end(entry) for name, entry in raw["logs"].items()}
         except (KeyError, TypeError, AttributeError) as error:
             raise OffsetError(f"the checkpoint's offset is damaged: {raw!r}") from error
+        for name in ends:
+            # A batch would be read without its messages.
+            if name not in (MEMORY, JOURNAL) and not name.startswith(STREAM):
+                raise OffsetError(
+                    f"the checkpoint's offset names a log that this release does not know: {name!r}. Use "
+                    "the release that wrote the checkpoint"
+                )
+        return cls(ends)
 
     def to_dict(self) -> dict[str, Any]:
         """The offset as a dict for JSON, with sorted keys, because Spark compares offsets as text."""

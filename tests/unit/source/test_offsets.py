@@ -60,6 +60,13 @@ def test_a_newer_version_is_refused_by_name() -> None:
         Offset.from_dict({"logs": {}, "version": 3})
 
 
+@pytest.mark.rule("6.4")
+def test_a_log_of_a_later_release_is_refused_by_name() -> None:
+    """A batch that was planned with it would be read without its messages."""
+    with pytest.raises(OffsetError, match=r"names a log that this release does not know: 'table:a'\. Use the"):
+        Offset.from_dict({"logs": {"table:a": {"id": "e", "next": 1}}, "version": 2})
+
+
 @pytest.mark.parametrize(
     "raw",
     [
