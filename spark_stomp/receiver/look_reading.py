@@ -146,7 +146,8 @@ class LookReading(Reading):
         return rest, left
 
     def end(self, connection: Connection) -> None:
-        until = self._common.stopping.deadline or 0.0
+        until = self._common.stopping.deadline
+        assert until is not None, "a second connection would bring the same messages"
         disconnect(connection, self.dialect, self.subscriptions, max(0.0, until - time.monotonic()))
 
 

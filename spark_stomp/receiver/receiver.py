@@ -79,8 +79,15 @@ class Receiver:
         self._thread.start()
 
     def status(self) -> ReceiverStatus:
-        """A snapshot of the receiver."""
-        deliveries, reading, reader = self._deliveries, self.reading, self._common.reader
+        """A snapshot of the receiver, over one connection."""
+        while True:
+            reading = self.reading
+            status = self._status(reading)
+            if self.reading is reading:
+                return status
+
+    def _status(self, reading: Reading) -> ReceiverStatus:
+        deliveries, reader = self._deliveries, self._common.reader
         connection, inbox = self._common.connections, deliveries.inbox
         return ReceiverStatus(
             name=self._settings.name,
@@ -223,6 +230,7 @@ class Receiver:
         self._common.reader.resume()
         # A malformed message that it refused is redelivered, behind the messages that are not ACKed.
         self.reading = self._kind(self._common, self._turns.now, careful=self._turns.is_careful, before=ended)
+        ended.aside.take()  # its memory: the error may keep the ended one alive
         lost = ended.lost
         self._deliveries.disconnected(redelivers=len(lost) < len(ended.subscriptions), but=lost)
         self._common.notify()

@@ -70,17 +70,16 @@ class Offset:
                 f"{_VERSION}. Use the release that wrote the checkpoint, or start with a new one"
             )
         try:
-            ends = {str(name): _log_end(entry) for name, entry in raw["logs"].items()}
+            for name in raw["logs"]:
+                # A batch would be read without its messages.
+                if name not in (MEMORY, JOURNAL) and not name.startswith(STREAM):
+                    raise OffsetError(
+                        f"the checkpoint's offset names a log that this release does not know: {name!r}. "
+                        "Use the release that wrote the checkpoint"
+                    )
+            return cls({name: _log_end(entry) for name, entry in raw["logs"].items()})
         except (KeyError, TypeError, AttributeError) as error:
             raise OffsetError(f"the checkpoint's offset is damaged: {raw!r}") from error
-        for name in ends:
-            # A batch would be read without its messages.
-            if name not in (MEMORY, JOURNAL) and not name.startswith(STREAM):
-                raise OffsetError(
-                    f"the checkpoint's offset names a log that this release does not know: {name!r}. Use "
-                    "the release that wrote the checkpoint"
-                )
-        return cls(ends)
 
     def to_dict(self) -> dict[str, Any]:
         """The offset as a dict for JSON, with sorted keys, because Spark compares offsets as text."""

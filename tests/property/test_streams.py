@@ -182,7 +182,8 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
     held.begin_at(place)
     held.connected(keyed=False)
     settings = ReceiverSettings("a#0", ("/amq/queue/a",), OPTIONS)
-    reading = StreamReading(Common(settings, held), Turn(settings.destinations))
+    common, turn = Common(settings, held), Turn(settings.destinations)
+    reading = StreamReading(common, turn)
     broker.subscribe(held.stream.subscribe(), 0)
     with (
         patch.object(stream_reading, "first_offset", broker.first_offset),
@@ -196,6 +197,7 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
             elif action == "retain":
                 broker.retain(data.draw(few))
             elif action == "subscribe":
+                reading = StreamReading(common, turn, before=reading)
                 broker.subscribe(held.stream.subscribe(), data.draw(few) - 1)
             elif sent := broker.send(data.draw(few)):
                 frames = [b"MESSAGE\nx-stream-offset:%d\n\n\0" % offset for offset in sent]

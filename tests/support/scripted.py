@@ -209,6 +209,11 @@ class Stream:
         self._pending[number, subscription] += offsets
         self.broker.sockets[number - 1].sendall(self._next(number, subscription))
 
+    def cut(self) -> None:
+        """End the connection of the first subscription."""
+        number, _ = next(iter(self._pending))
+        self.broker.sockets[number - 1].shutdown(socket.SHUT_RDWR)
+
     def _from(self, where: str) -> list[int]:
         if where == "next":
             return [*self.published]

@@ -50,7 +50,7 @@ def test_exactly_what_is_committed_is_acked(devbroker: DevBroker, version: str) 
         with pytest.raises(RangeUnavailable):
             next(receiver.frames.batches(36, 40))
         receiver.acknowledge(20)
-        assert receiver.status().committed == 37
+        assert receiver.status().ackable == 37
     assert devbroker.bodies(QUEUE) == [b"m%d" % number for number in range(37, 100)]
 
 

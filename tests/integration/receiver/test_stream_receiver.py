@@ -141,13 +141,17 @@ class TestTheEnd:
 
     @pytest.mark.rule("R.6")
     @pytest.mark.parametrize("fail", ["true", "false"])
-    def test_of_an_empty_stream_is_before_its_first_message(self, fail: str) -> None:
+    @pytest.mark.parametrize("lost", [False, True], ids=["", "another connection"])
+    def test_of_an_empty_stream_is_before_its_first_message(self, fail: str, lost: bool) -> None:
         """When that comes, a stream that was declared anew is longer than the old offset."""
         stream = Stream()
         with running(stream, at(6), failOnDataLoss=fail) as receiver:
             wait_until(lambda: receiver.held.stream.end_is_known, what="the look at the empty stream")
             stream.offsets = [*range(12)]
-            stream.publish(*range(6, 12))
+            if lost:
+                stream.cut()
+            else:
+                stream.publish(*range(6, 12))
             if fail == "true":
                 assert "ended at offset 0, and the next one to be read is 6" in failure(receiver).message
                 assert receiver.offsets == []
