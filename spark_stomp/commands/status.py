@@ -25,7 +25,7 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from rich.columns import Columns
 from rich.console import Group, RenderableType
@@ -38,7 +38,7 @@ from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
 from spark_stomp.commands.screen import Screen, json_line, labelled, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.quoting import counted, duration, line, shown
-from spark_stomp.status import prometheus
+from spark_stomp.status import QueryStatus, prometheus
 from spark_stomp.status.figure import Figure, Status, Word
 from spark_stomp.status.reading import is_rate
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
@@ -95,7 +95,7 @@ def _keep_up_to_date(screen: Screen, queries: list[_Query], interval: float) -> 
         screen.print(*(part for one in queries for part in one.parts), sep="\n")
 
 
-def _export(statuses: list[dict[str, Any]], *, as_json: bool) -> None:
+def _export(statuses: list[QueryStatus], *, as_json: bool) -> None:
     try:
         lines = "".join(f"{json_line(one)}\n" for one in statuses)
         sys.stdout.write(lines if as_json else prometheus(*statuses))
@@ -115,7 +115,7 @@ class _Query:
 
     def __init__(self, name: str) -> None:
         self._source = StatusSource(name)
-        self.statuses: list[dict[str, Any]] = []
+        self.statuses: list[QueryStatus] = []
         self.parts: list[RenderableType] = []
         self.trouble, self.fine = "", False
 
@@ -126,7 +126,7 @@ class _Query:
         """
         silence = self._source.silence
 
-        def draw(statuses: list[dict[str, Any]]) -> None:
+        def draw(statuses: list[QueryStatus]) -> None:
             room = None if rows is None else max(1, rows // len(statuses) - _OTHER_LINES)
             drawn = (table(one, silence, width, room) for one in statuses)
             self.parts = [*chain.from_iterable(drawn)]

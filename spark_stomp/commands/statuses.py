@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyarrow.fs import FileType
 
 from spark_stomp.commands import UsageError
 from spark_stomp.files import FILE_ERRORS, resolve, without_credentials
 from spark_stomp.quoting import shown
-from spark_stomp.status import read_statuses
+from spark_stomp.status import QueryStatus, read_statuses
 from spark_stomp.status.files import StatusFile, status_at
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class StatusSource:
         files = (Path(one.path) for one in (first, first.of_sink))
         return all(one.stat().st_uid == os.getuid() for one in files if one.exists())
 
-    def read(self, use: Callable[[list[dict[str, Any]]], T]) -> T:
+    def read(self, use: Callable[[list[QueryStatus]], T]) -> T:
         """What ``use`` returns for the status of each source of the query.
 
         Raises Unread, also if the content makes ``use`` fail; and UsageError if there is neither a file nor a

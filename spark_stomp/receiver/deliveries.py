@@ -158,7 +158,7 @@ class Deliveries:
                 self._attach(*repeat, size // count, received_at)
             self.unmarked += max(0, len(repeats) - marked)
             if marked:
-                self._counts.delivery_count = max(self._counts.delivery_count, block.delivery_count)
+                self._counts.delivery_count = max(self._counts.delivery_count, frames.delivery_count)
 
     def room(self) -> int:
         """How many more bytes may be held in memory; 0 or less if there is no room.

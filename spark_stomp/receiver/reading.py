@@ -131,8 +131,8 @@ class Reading:
         self.refused: MalformedMessageError | None = None
         self.subscribed_since = self._asked_at = 0.0  # the second: when messages were last asked for
         # Until it is subscribed, these are those of the last one.
-        self.last_active = time.monotonic() if before is None else before.last_active
-        self.window = Window(self._options.prefetch) if before is None else before.window
+        self.last_active: float = time.monotonic() if before is None else before.last_active
+        self.window: Window = Window(self._options.prefetch) if before is None else before.window
 
     # --- any thread may ask
 
