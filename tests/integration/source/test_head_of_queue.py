@@ -75,8 +75,7 @@ def test_what_is_before_it_is_committed_and_acked_and_the_error_names_the_queue(
     assert isinstance(error, MessageUndeliverable)
     assert QUEUE in str(error) and "3 times in a row" in str(error)
     assert set(rows) == {*BEFORE}
-    # Usually two. On a busy machine the ERROR may come after the messages were taken.
-    assert max(rows.values()) <= (5 if further == NAMELESS else 1)
+    assert max(rows.values()) <= (2 if further == NAMELESS else 1)
     assert queue.bodies(QUEUE) == [BAD, *BEHIND]
     assert queue.connects <= 7
 
