@@ -164,7 +164,7 @@ class TestManifest:
         limits, requests = container()["resources"]["limits"], container()["resources"]["requests"]
         heap = mebibytes(properties()["spark.driver.memory"])
         held = mebibytes(option("maxBufferedBytes"))
-        # The page for clusters says them: the least that Spark adds to a JVM's heap, and a reader with a journal.
+        # The page says them: the least that Spark adds to a JVM's heap, and a reader with a journal.
         page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
         jvm, reader = (
             re.search(said, page)[1]  # type: ignore[index]
