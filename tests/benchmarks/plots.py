@@ -85,7 +85,7 @@ def _memory(cases: list[Case], file: Path) -> Path:
             axis.plot(*zip(*points, strict=True), color=_LINES.get(name), label=name, linewidth=1.5)
         axis.set_title(case.name, fontsize=10)
         axis.set_xlabel("million messages")
-        axis.set_ylim(bottom=0)
+    axes[0].set_ylim(bottom=0)  # after both have their lines: they share the axis
     axes[0].set_ylabel("resident memory, MiB")
     axes[0].legend(fontsize=8, frameon=False)
     figure.savefig(file)

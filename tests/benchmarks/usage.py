@@ -60,7 +60,9 @@ def _seconds(process: psutil.Process) -> float:
 
 
 def _resident(process: psutil.Process) -> float:
-    return float(process.memory_info().rss) / _MIB
+    # Forked processes share pages. Linux tells each one's part of them, elsewhere each page counts for all.
+    memory = process.memory_full_info()
+    return float(getattr(memory, "pss", memory.rss)) / _MIB
 
 
 def _name(process: psutil.Process) -> str:
