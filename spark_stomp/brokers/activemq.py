@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from spark_stomp.brokers.bodies import LEFT_OUT, BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
@@ -58,6 +60,8 @@ ACTIVEMQ = Dialect(
         "(/queue/Consumer.NAME.VirtualTopic.TOPIC)",
     ),
     one_connection_per_client=True,
+    # Wildcards, and several queues in one name (seen with 6.3.1 in November 2026).
+    sleeping=re.compile("[*>,]"),
     outgoing=Outgoing(
         expires_header="expires",
         text_without_length=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -120,6 +121,8 @@ class Dialect:
         orphans_subscriptions: True if the broker may withhold messages from everyone until it is restarted:
             those of a SUBSCRIBE that followed a refused one, and the oldest message of each subscription of a
             lost connection.
+        sleeping: a part of the names of queues of which the broker, after a SUBSCRIBE that asked for a
+            receipt, delivers nothing that waits until another consumer comes; None: no such names.
         content_types: MESSAGE headers with the content type; of those that a message has the first counts.
         bodies: what the broker puts into a body if STOMP cannot say what the message does.
         errors: how the broker words its ERRORs.
@@ -158,6 +161,7 @@ class Dialect:
     marks_redelivered: bool = True
     unsubscribe_returns: bool = False
     orphans_subscriptions: bool = False
+    sleeping: re.Pattern[str] | None = None
     content_types: tuple[str, ...] = ("content-type",)
     bodies: BodyMarks = NO_MARKS
     errors: ErrorTexts = ErrorTexts()

@@ -222,7 +222,17 @@ class Reading:
             headers = (*own, *self._prefetch_headers(one), *subscription.headers)
             session.request("SUBSCRIBE", headers, receipt=receipt)
         connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
+        self._wake(connection)
         self.subscribed_since = self.last_active = self._asked_at = time.monotonic()
+
+    def _wake(self, connection: Connection) -> None:
+        """Where the broker waits for another consumer, let one come that takes nothing, and go."""
+        sleeping, is_topic = self.dialect.sleeping, self.dialect.is_topic
+        for name, one in self.subscriptions.items():
+            if sleeping is not None and sleeping.search(one) and not is_topic(one):
+                own = ("id", f"{name}-wake")
+                connection.session.request("SUBSCRIBE", [own, ("destination", one), ("selector", "FALSE")])
+                connection.session.request("UNSUBSCRIBE", [own])
 
     def _subscription(self, destination: str) -> Subscription:
         """The subscription to ask for, with all headers except those for the prefetch."""

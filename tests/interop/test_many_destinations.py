@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.brokers import ActiveMQ, Broker
 from support.brokers.fixtures import BrokerPool, on_rabbitmq_and_others_in_soak, on_real_brokers
-from support.driven import Run, send_messages
+from support.driven import MODES, Run, send_messages
 from support.proxy import FaultProxy, Way
 from support.waiting import wait_until
 
@@ -166,6 +166,24 @@ def test_queues_by_a_wildcard(broker: ActiveMQ, client: Client, wildcard: str, m
         broker.wait_for_all(below(queue, [*matched, "late"]), ready=0, unacked=0)
     left = [place for place in PLACES if place not in matched]
     broker.wait_for_all(below(queue, left), ready=MESSAGES * len(left))
+
+
+@pytest.mark.broker
+@pytest.mark.rule("5.5")
+@pytest.mark.parametrize("form", [">", "*", "one,two"])
+def test_silence_of_several_queues_of_one_name_means_that_all_was_read(
+    broker_pool: BrokerPool, tmp_path: Path, form: str
+) -> None:
+    """After a SUBSCRIBE with a receipt, ActiveMQ would wait there for another consumer."""
+    broker = broker_pool.get("activemq")
+    assert isinstance(broker, ActiveMQ)
+    queue = broker.new_wild_queue()
+    entry = ",".join(below(queue, form.split(",")))
+    sent = send(broker, below(queue, ["one", "two"]), "waiting")
+    options = {**MODES["ackAfter=journal"](tmp_path), "drain": "true", "idleTimeout": "2s"}
+    with Run(broker.options(destination=entry, **options)) as query:
+        query.end = query.reader.latestOffset(query.start, None)
+        assert sorted(row["body"] for row in query.read()) == sent
 
 
 @pytest.mark.parametrize("broker", [pytest.param("artemis", marks=pytest.mark.broker)], indirect=True)

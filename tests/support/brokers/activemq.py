@@ -22,9 +22,6 @@ PAGE_SIZES = (200, 230, 370)
 # Producers to a queue of this policy wait (producer flow control) as soon as its messages take this memory.
 _BOUNDED = """<policyEntry queue="bounded.>" producerFlowControl="true" memoryLimit="200kb">
 <pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy></policyEntry>"""
-# What waits in a queue when a wildcard is subscribed to comes at once, or when the broker next looks for
-# messages that have expired: every 30 seconds unless a policy says otherwise.
-_WILD = '<policyEntry queue="wild.>" maxPageSize="100000" lazyDispatch="true" expireMessagesPeriod="1000"/>'
 # The queues to which users have a right: all of tests, and not those that begin with "denied.". What one
 # entry allows, no other one can forbid.
 _ALLOWED = (
@@ -79,7 +76,7 @@ class ActiveMQ(Broker):
         return self.new_queue().replace("/queue/", "/queue/bounded.")
 
     def new_wild_queue(self) -> str:
-        """A beginning of queues that nobody used before, to read them by a wildcard without long waits."""
+        """A beginning of queues that nobody used before, to which users have a right by a wildcard too."""
         return self.new_queue().replace("/queue/", "/queue/wild.")
 
     def classpath(self) -> str:
@@ -119,9 +116,7 @@ class ActiveMQ(Broker):
         self._jolokia = Jolokia(jolokia)
         text = (CONF / "activemq/activemq.xml").read_text()
         paged = [f'<policyEntry queue="paged{size}.>" maxPageSize="{size}"/>' for size in PAGE_SIZES]
-        text = with_tls(text).replace(
-            "<policyEntries>", "\n".join(["<policyEntries>", *paged, _BOUNDED, _WILD])
-        )
+        text = with_tls(text).replace("<policyEntries>", "\n".join(["<policyEntries>", *paged, _BOUNDED]))
         text = text.replace("</plugins>", f"{_RIGHTS}</plugins>")
         connectors = "".join(
             f'<transportConnector name="{name}" uri="{_LISTENERS[name] % port}"/>'
