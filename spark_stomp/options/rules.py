@@ -7,7 +7,9 @@ not wait for more (contract 5.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -271,9 +273,19 @@ def notes(options: SourceOptions | SinkOptions) -> Iterator[str]:
     yield from _in_clear(options.connection)
     if not options.connection.tls.verify:
         yield "tlsVerify = false: anyone between this machine and the broker can read and change all messages"
-    # Of a stream, RabbitMQ sends more before the commit (contract R.7).
-    if isinstance(options, SourceOptions) and not options.streams:
-        yield from _unreachable(options)
+    if isinstance(options, SourceOptions):
+        yield from _several_in_one(options.destinations)
+        # Of a stream, RabbitMQ sends more before the commit (contract R.7).
+        if not options.streams:
+            yield from _unreachable(options)
+
+
+def _several_in_one(destinations: Sequence[str]) -> Iterator[str]:
+    # Spark's Kafka source takes names with commas between them.
+    for one in destinations:
+        if re.search(r",\s*/", one):
+            listed = json.dumps(re.split(r"\s*,\s*", one))
+            yield f"only ActiveMQ takes {one} for several destinations; elsewhere give a list: {listed}"
 
 
 def _in_clear(connection: ConnectionOptions) -> Iterator[str]:

@@ -664,6 +664,8 @@ class TestNotes:
                 for host in ("localhost", "LOCALHOST", "127.0.0.1", "127.8.0.1", "[::1]")
             ],
             {**LOGIN, "url": "stomp+ssl://broker"},
+            {"destination": "/queue/a,b"},
+            {"destination": '["/queue/a", "/queue/b"]'},
         ],
     )
     def test_none(self, options: Options) -> None:
@@ -683,6 +685,10 @@ class TestNotes:
             ),
             ({"secretConnectHeaders": '{"token": "x"}'}, "^secretConnectHeaders and all messages"),
             ({"login": "ada", "passwordFile": "/p"}, "^login, passwordFile and all messages"),
+            (
+                {"destination": "/queue/a, /queue/b"},
+                r'^only ActiveMQ takes /queue/a, /queue/b .* \["/queue/a", "/queue/b"\]$',
+            ),
         ],
     )
     def test_one(self, options: Options, words: str) -> None:
