@@ -50,6 +50,15 @@ ARTEMIS = Dialect(
     # is the time at which the broker took it; that of any other message is the time at which it was sent,
     # or 0. If a producer sets the header by STOMP, it comes after the broker's.
     id_time_header="timestamp",
+    # Other clients translate these names; what STOMP sends is taken as it is (seen with 2.56.0 in November
+    # 2026).
+    not_in_selectors={
+        "JMSPriority": "AMQPriority",
+        "JMSTimestamp": "AMQTimestamp",
+        "JMSExpiration": "AMQExpiration",
+        "JMSDeliveryMode": "AMQDurable, with DURABLE for PERSISTENT and NON_DURABLE for NON_PERSISTENT",
+        "JMSXGroupID": "_AMQ_GROUP_ID",
+    },
     forged_versions=("1.0",),
     # It ignores "browser:true" and would consume the messages.
     browse_headers=None,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from spark_stomp.brokers.bodies import NO_MARKS, BodyMarks
@@ -103,6 +103,7 @@ class Dialect:
             messages.
         timestamp_unit: the unit of the ``timestamp`` header of a MESSAGE.
         selectors: False if the broker ignores the ``selector`` header.
+        not_in_selectors: names of JMS that match nothing in a selector, and what to write in their place.
         browse_headers: SUBSCRIBE headers that browse a queue, and do not consume it; None: no browsing.
         browse_limit: messages after which a browse ends by default, as if there were no more; None if it
             shows all messages.
@@ -149,6 +150,7 @@ class Dialect:
     lasting: tuple[ValueRule, ...] = ()
     timestamp_unit: Literal["ms", "s"] = "ms"
     selectors: bool = True
+    not_in_selectors: Mapping[str, str] = field(default_factory=dict, hash=False)
     browse_headers: HeaderPairs | None = None
     browse_limit: int | None = None
     naming: Naming = BY_PREFIX
@@ -390,12 +392,20 @@ class Dialect:
         )
 
     def check_selector(self, headers: HeaderPairs) -> None:
-        """Raise UnsupportedError if SUBSCRIBE has a selector and the broker would ignore it."""
-        if not self.selectors and any(name == "selector" for name, _ in headers):
+        """Raise UnsupportedError if SUBSCRIBE has a selector that the broker ignores or takes for another."""
+        selector = dict(headers).get("selector")
+        if selector is not None and not self.selectors:
             raise UnsupportedError(
                 f"selector is given, but this broker ({self.name}) ignores it and would deliver every "
                 "message. Filter the rows instead, or bind a queue to the messages that you want"
             )
+        names = re.findall(r"'[^']*'|[\w$]+", selector or "")
+        for name, other in self.not_in_selectors.items():
+            if name in names:
+                raise UnsupportedError(
+                    f"selector has {name}, which no message has on this broker ({self.name}), so it would "
+                    f"match nothing. Write {other}"
+                )
 
     def _check_queue(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
         """Raise UnsupportedError for an ignored selector, or if the queue ends with its messages."""

@@ -163,6 +163,18 @@ class TestAnAddressOfArtemisWithoutPrefix:
                 assert (frame.body, frame.get("redelivered")) == (b"while away", redelivered)
 
 
+@pytest.mark.parametrize("broker", [pytest.param("artemis", marks=pytest.mark.broker)], indirect=True)
+@pytest.mark.parametrize(("name", "other"), dialect_named("artemis").not_in_selectors.items())
+def test_names_of_jms_match_nothing_on_artemis(broker: Broker, name: str, other: str) -> None:
+    queue, headers = broker.new_queue(), [("JMSXGroupID", "g"), ("priority", "7")]
+    publish(broker.options(), queue, [b"first"], *headers)
+    publish(broker.options(), queue, [b"last"], ("kind", "last"))
+    for one, wanted in ((name, b"last"), (other.partition(",")[0], b"first")):
+        selector = f"{one} IS NOT NULL OR kind = 'last'"
+        with consumer(broker, queue, ("selector", selector)) as reader:
+            assert reader.take(1)[0].body == wanted
+
+
 @pytest.mark.broker
 def test_activemq_ends_a_browse_early_and_a_batch_read_notices(broker_pool: BrokerPool) -> None:
     """By default after 400 messages, with the mark that also follows the last message."""

@@ -318,6 +318,13 @@ class TestSubscriptions:
         with pytest.raises(UnsupportedError, match=r"selector.*rabbitmq"):
             self.check("rabbitmq", "/queue/a", "selector")
 
+    def test_a_name_that_no_message_has(self) -> None:
+        artemis = dialect_named("artemis")
+        for selector in ("AMQPriority > 4", "kind = 'JMSPriority'", "myJMSPriority = 'x'"):
+            artemis.check_selector([("selector", selector)])
+        with pytest.raises(UnsupportedError, match=r"has JMSPriority, .*\(artemis\).* Write AMQPriority$"):
+            artemis.check_selector([("selector", "kind = 'a' AND JMSPriority>4")])
+
     @pytest.mark.parametrize(
         ("broker", "header"),
         [
