@@ -13,6 +13,7 @@ from typing import Final
 from spark_stomp.brokers import Dialect
 from spark_stomp.commands import UsageError
 from spark_stomp.options import OPTIONS, ConnectionOptions
+from spark_stomp.receiver import disconnect
 from spark_stomp.transport import open_connection
 
 LOGIN_VARIABLE: Final = "SPARK_STOMP_LOGIN"
@@ -89,8 +90,9 @@ def given_options(arguments: argparse.Namespace) -> dict[str, str]:
 def dialect_there(options: ConnectionOptions) -> Dialect:
     """The dialect of the broker, which a connection finds out that does nothing else."""
     with open_connection(options) as connection:
-        connection.disconnect()
-        return options.dialect(connection.session.server)
+        dialect = options.dialect(connection.session.server)
+        disconnect(connection, dialect, ())
+        return dialect
 
 
 def first_line(file: str) -> str:

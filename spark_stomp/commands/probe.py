@@ -43,7 +43,7 @@ from spark_stomp.options import (
     parse_source_options,
 )
 from spark_stomp.quoting import line, shown
-from spark_stomp.receiver import begin_of, require_streams
+from spark_stomp.receiver import begin_of, disconnect, require_streams
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.queues import QueueMissing, is_queue
@@ -104,7 +104,7 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
         facts = [*_broker(connection, options, dialect, took), *_treatment(dialect)]
         if source is not None:
             facts += _destination(connection, options, dialect, source)
-        connection.disconnect()
+        disconnect(connection, dialect, ())
     return labelled((f"  {label}", safe_text(text)) for label, text in facts)
 
 

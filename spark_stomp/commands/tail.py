@@ -66,6 +66,11 @@ def _batches(options: SourceOptions, count: int, *, follows: bool) -> Iterator[t
         return tail_stream(options, BY_NAME + stream_name(destination), count, follows=follows)
     if dialect.is_queue(destination):
         raise UsageError(f"{destination} is a queue: {OF_QUEUES}")
+    if not dialect.is_topic(destination):
+        raise UsageError(
+            f"whether {destination} is a queue or a topic is not known on this broker ({dialect.name}), and "
+            "a queue would give its messages: for a topic add -o destinationType=topic"
+        )
     if not follows:
         raise UsageError(f"{destination} is a topic, which keeps no messages; -f shows what comes")
     endless = replace(options, idle_timeout=math.inf, max_drain_time=math.inf, max_messages=sys.maxsize)

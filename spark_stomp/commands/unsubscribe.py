@@ -20,6 +20,7 @@ from spark_stomp.errors import ClientIdInUse, DestinationRefused, UnsupportedErr
 from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_source_options
 from spark_stomp.quoting import line
+from spark_stomp.receiver import disconnect
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription
 from spark_stomp.transport import Connection, open_connection
 
@@ -57,7 +58,7 @@ def _unsubscribe(options: SourceOptions) -> None:
             # Only ActiveMQ says whether there was one.
             text = f"{topic}: the broker has no durable subscription {options.durable_name} any more"
             sys.stdout.write(line(text) + "\n")
-        connection.disconnect()
+        disconnect(connection, dialect, ())
 
 
 def _subscriptions(dialect: Dialect, options: SourceOptions) -> dict[str, Subscription]:

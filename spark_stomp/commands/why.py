@@ -49,14 +49,23 @@ from spark_stomp.commands.connecting import add_option_arguments, given_options,
 from spark_stomp.commands.diagnosis import Diagnosis, Kind, diagnose
 from spark_stomp.commands.screen import Screen, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
-from spark_stomp.errors import ConnectTimeout, OptionError, StompError, UnsupportedError
+from spark_stomp.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    ConnectTimeout,
+    HeartbeatLost,
+    OptionError,
+    ReceiptTimeout,
+    StompError,
+    UnsupportedError,
+)
 from spark_stomp.options import ConnectionOptions, parse_sink_options
 from spark_stomp.options.fields import options_of
 from spark_stomp.quoting import line, shown
+from spark_stomp.receiver import disconnect
 from spark_stomp.source.waiting import EMPTY_OR_TAKEN
 from spark_stomp.status.figure import Status
 from spark_stomp.transport import open_connection
-from spark_stomp.transport.retry import is_login_error
 from spark_stomp.transport.standing import Standing, standing, takes_messages, waits
 
 # The options of a query that a connection needs, by their keys in the status. Only the query itself may have
@@ -71,6 +80,8 @@ _PASSWORDS: Final = {"password", "passwordfile"}
 _PATIENCE: Final = 5.0
 # Queues of which the broker is asked how much waits there.
 _MOST_ASKED: Final = 5
+# Errors that say something of the broker, and not only of this machine or of a password.
+_AWAY: Final = (ConnectFailed, ConnectTimeout, ConnectionLost, HeartbeatLost, ReceiptTimeout)
 # Errors about which a connection from here may say more.
 _OF_CONNECTIONS: Final = re.compile(
     r"\[STOMP_(CONNECT|NOT_A_STOMP|TLS|LOGIN|CLIENT_ID|PASSWORD|VERSION|HEARTBEAT|DESTINATION|SUBSCRIBE)"
@@ -151,7 +162,9 @@ def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer
     if arguments.offline or missing:
         why = "--offline" if arguments.offline else f"the status has no {', '.join(missing)} of the query"
         return _Answer(f"not asked: {why}", texts)
-    queues = [str(told.get("destination"))] if by_sink else _queues(status)
+    # A sink may have a column for it.
+    to = told.get("destination")
+    queues = ([] if to is None else [str(to)]) if by_sink else _queues(status)
     try:
         options = parse_sink_options(texts).connection
         patience = min(options.connect_timeout, _PATIENCE)
@@ -207,12 +220,12 @@ def _asked(
         took = time.monotonic() - begun
         server, peer = connection.session.server, connection.peer
         dialect = options.dialect(server)
-        connection.disconnect(_PATIENCE)
+        disconnect(connection, dialect, (), _PATIENCE)
     login = f" {options.login}" if options.login else ""
     text = f"{shown(server or 'the broker')} at {peer} answered{login} in {took * 1000:.0f} ms"
     found: Standing | None = None
     alarm: str | None = None
-    for queue in queues[:_MOST_ASKED]:
+    for queue in [one for one in queues if not dialect.is_topic(one)][:_MOST_ASKED]:
         try:
             found = standing(options, dialect, queue, peer)
         except UnsupportedError as error:
@@ -233,8 +246,7 @@ def _with_answer(found: Diagnosis, status: Status, answer: _Answer) -> Diagnosis
     runs = status.get("running") and found.kind not in (Kind.FAILED, Kind.GONE, Kind.UNFINISHED)
     if runs and answer.alarm is not None:
         return replace(found, kind=Kind.BLOCKED, text=f"{found.text}. The broker: {answer.alarm}")
-    away = answer.error is not None and not is_login_error(answer.error)
-    if runs and away and found.kind is not Kind.CONNECTION:
+    if runs and isinstance(answer.error, _AWAY) and found.kind is not Kind.CONNECTION:
         return replace(found, kind=Kind.CONNECTION, text=f"{found.text}. The broker does not answer")
     if answer.standing is not None and EMPTY_OR_TAKEN in found.text:
         told = waits([answer.standing], len(_receivers(status)))

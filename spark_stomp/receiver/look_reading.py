@@ -157,11 +157,14 @@ def disconnect(
     subscriptions: Iterable[str],
     timeout: float = DISCONNECT_TIMEOUT,
 ) -> None:
-    """End a read that has all it wants: UNSUBSCRIBE if that returns the messages at no cost, DISCONNECT."""
+    """End what has all it wants: UNSUBSCRIBE if that returns the messages at no cost, DISCONNECT.
+
+    Some brokers close the connection without the receipt of DISCONNECT. Nothing depends on it.
+    """
     try:
         for name in subscriptions if dialect.unsubscribe_returns else ():
             connection.session.request("UNSUBSCRIBE", [("id", name)])
         connection.disconnect(timeout, _DISCONNECT_MAX_BYTES)
     except StompError as error:
-        # The rows are complete, and without DISCONNECT the broker also keeps the un-acked messages.
-        log.info("the batch read did not end with an orderly DISCONNECT: %s", error)
+        # Without DISCONNECT the broker keeps the un-acked messages too.
+        log.info("the connection did not end with an orderly DISCONNECT: %s", error)

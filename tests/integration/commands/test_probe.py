@@ -9,7 +9,7 @@ import pytest
 from support.certificates import Authority
 from support.commands import Command
 from support.fronts import tls_front
-from support.scripted import RabbitMQ
+from support.scripted import CLOSE, RabbitMQ, ScriptedBroker
 from support.tcp import stomp_server, unused_port
 
 from spark_stomp.brokers import DIALECTS
@@ -82,6 +82,19 @@ def test_tls(devbroker: DevBroker, tmp_path: Path, command: Command) -> None:
         assert "; certificate valid until 20" in tls and " days)" in tls
         done = command(*probe, "-o", "tlsVerify=false")
         assert done.code == 0 and "the certificate was not checked" in facts(done.out)["TLS"]
+
+
+@pytest.mark.parametrize("arguments", [("probe",), ("peek", "/queue/a", "--yes")])
+def test_a_broker_that_ends_without_the_receipt_of_disconnect(
+    command: Command, arguments: tuple[str, ...]
+) -> None:
+    def answer(_: int, frame: bytes) -> bytes:
+        return CLOSE if frame.startswith(b"DISCONNECT") else b""
+
+    name, *further = arguments
+    with stomp_server(ScriptedBroker(b"Small/1", answer).serve) as url:
+        done = command(name, url, *further)
+    assert done.code == 0, done
 
 
 def test_every_address_is_tried(devbroker: DevBroker, command: Command) -> None:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 from support.commands import Command, process
+from support.scripted import ScriptedBroker
+from support.tcp import stomp_server
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -71,3 +73,16 @@ def test_what_it_cannot_show(
     done = command("tail", devbroker.url, *arguments)
     assert done.code == 2 and words in done.err and done.err.count("\n") == 1
     assert devbroker.queues() == {}
+
+
+def test_what_may_be_a_queue_is_not_read(command: Command) -> None:
+    asked: list[bytes] = []
+
+    def answer(_: int, frame: bytes) -> bytes:
+        asked.append(frame)
+        return b""
+
+    with stomp_server(ScriptedBroker(b"ActiveMQ-Artemis/2.56.0", answer).serve) as url:
+        done = command("tail", url, "orders", "-f")
+    assert done.code == 2 and "add -o destinationType=topic" in done.err
+    assert not any(frame.startswith(b"SUBSCRIBE") for frame in asked)

@@ -76,6 +76,41 @@ class TestOfAQuery:
         assert told["next"] == f"spark-stomp probe {devbroker.url} -o heartbeat=5s,5s"
 
 
+def test_what_is_missing_on_this_machine_is_no_fault_of_the_broker(path: Path, command: Command) -> None:
+    options = {"url": "stomp+ssl://localhost:1", "destination": QUEUE, "tlsCaFile": "/only/there.pem"}
+    done = command("why", write(path, waiting_on="trigger", waiting_for="a trigger", options=options))
+    assert done.code == Kind.FINE.value and "/only/there.pem" in lines(done)["broker"]
+
+
+def of_artemis(asked: list[bytes]) -> ScriptedBroker:
+    """Artemis, which answers nothing about queues, and what it is asked."""
+
+    def answer(_: int, frame: bytes) -> bytes:
+        asked.append(frame)
+        return b""
+
+    return ScriptedBroker(b"ActiveMQ-Artemis/2.56.0", answer)
+
+
+def test_a_sink_that_has_a_column_for_the_destination(path: Path, command: Command) -> None:
+    asked: list[bytes] = []
+    with stomp_server(of_artemis(asked).serve) as url:
+        options = {"url": url, "destinationType": "queue"}
+        of_sink = {"version": 1, "query": "q", "run": "r", "host": "h", "options": options}
+        path.with_suffix(".sink.json").write_text(json.dumps({**of_sink, "written_at": NOW}))
+        done = command("why", path)
+    assert " answered in " in lines(done)["broker"]
+    assert not any(b"None" in frame for frame in asked)
+
+
+def test_a_topic_keeps_nobody_from_asking_about_a_queue(path: Path, command: Command) -> None:
+    asked: list[bytes] = []
+    with stomp_server(of_artemis(asked).serve) as url:
+        receivers = {"r#0": {"connected": True, "destinations": ["/topic/a", "/queue/b"]}}
+        command("why", write(path, receivers=receivers, waiting_on="trigger", options={"url": url}))
+    assert any(b"listQueues" in frame for frame in asked)
+
+
 OF_ADA = {"login": "ada", "password": None, "destination": QUEUE}
 
 
