@@ -323,8 +323,9 @@ class Reading:
             elif isinstance(event, MalformedMessage):
                 self._take_malformed(connection, event)
             elif isinstance(event, ReceiptReceived):
-                self._deliveries.confirm(event.receipt_id)
+                # Before it is confirmed: then the broker has room again, and silence begins anew.
                 self.last_active = self._asked_at = time.monotonic()
+                self._deliveries.confirm(event.receipt_id)
                 self._reader.receipt_came()
             elif isinstance(event, Frame):
                 self._warn_once("stray", foreign_message(event))

@@ -89,6 +89,8 @@ class Receiver:
     def _status(self, reading: Reading) -> ReceiverStatus:
         deliveries, reader = self._deliveries, self._common.reader
         connection, inbox = self._common.connections, deliveries.inbox
+        # Before last_active: a receipt that comes in between begins the silence anew.
+        acks_pending = deliveries.acks_pending
         return ReceiverStatus(
             name=self._settings.name,
             subscribed=connection.connected,
@@ -99,7 +101,7 @@ class Receiver:
             last_active=time.monotonic() if reading.is_partial else reader.active_at(reading.last_active),
             window_full=reading.is_full(),
             failure=self.failure,
-            acks_pending=deliveries.acks_pending,
+            acks_pending=acks_pending,
             paused_since=reader.paused_since,
             buffered=inbox.memory_bytes,
             unacked=deliveries.unacked,

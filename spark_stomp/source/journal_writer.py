@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from spark_stomp.errors import JournalError, StompError
 from spark_stomp.journal import Journal, NoRoom
@@ -145,9 +144,11 @@ class JournalWriter:
             self.journal.flush()
         except StompError as error:
             log.error("%s", error)
-            if isinstance(error, NoRoom):
-                self._make_room()
-            self._failure = error
+            try:
+                if isinstance(error, NoRoom):
+                    self._make_room()
+            finally:
+                self._failure = error
         except Exception as error:
             # If the thread died in silence, it would look like an empty queue.
             self._failure = JournalError(f"the journal's writer failed unexpectedly: {error!r}")
@@ -163,11 +164,13 @@ class JournalWriter:
         Otherwise each start would find a full disk again.
         """
         self._is_full = True
-        with suppress(NoRoom):
+        try:
             while self._holds_anything() and not self._stopping.is_set():
                 self._work.wait()
                 self._work.clear()
                 self._trim(self.log.committed)
+        except StompError as error:
+            log.error("no room was made: %s", error)
 
     def step(self) -> bool:
         """Delete and write what is possible now. False if nothing was written.

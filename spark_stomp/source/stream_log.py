@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from spark_stomp.brokers.rabbitmq import stream_name
+from spark_stomp.brokers.rabbitmq import STREAM_FILTERS, stream_name
 from spark_stomp.errors import StompError
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
@@ -28,6 +28,9 @@ class StreamLog:
         self._options = settings.options
         self._deliveries = deliveries
         self._until: int | None = None
+        # RabbitMQ does not tell where what passes a filter ends.
+        filtered = any(name in STREAM_FILTERS for name, _ in self._options.subscribe_headers)
+        self._not_yet = None if filtered else False
 
     @property
     def id(self) -> str:
@@ -68,9 +71,14 @@ class StreamLog:
 
     def available(self, low: int, statuses: Statuses) -> list[Available]:
         stream, status = self._deliveries.stream, statuses[self._deliveries.inbox.name]
-        low, high, complete = self.frames.next_held(low), stream.next or 0, None
+        # In this order, because more may come meanwhile: whether all is here, the end, the first message.
+        complete = None
         if self._until is not None:
-            complete, high = stream.has_all_below(self._until), min(high, self._until)
+            complete = stream.has_all_below(self._until) or self._not_yet
+        high = stream.next or 0
+        if self._until is not None:
+            high = min(high, self._until)
+        low = self.frames.next_held(low)
         sizes, full, window_bytes = self.frames, status.window_full, status.window_bytes
         high = max(low, high)
         return [Available(status.name, sizes, low, high, full, window_bytes=window_bytes, complete=complete)]

@@ -417,6 +417,28 @@ class TestFullDisk:
         query.write(2, 2, handle="again")
         assert bodies(query.journal.batches(2, 4)) == ["body 2", "body 3"]
 
+    @pytest.mark.rule("7.1")
+    def test_what_else_fails_meanwhile_does_not_hide_that(
+        self, make: Make, disk: SmallDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        query = make(ack_when_durable=True)
+        query.write(0, 2)
+        query.acks()
+        disk.fill()
+        query.deliver(2, 2)
+        query.writer.start()
+        query.writer.wake()
+        wait_until(lambda: "No space left" in caplog.text, what="the full disk")
+
+        def trim(upto: int) -> None:
+            raise JournalUnwritable("the file system is read-only")
+
+        monkeypatch.setattr(query.journal, "trim", trim)
+        query.receiver.confirm("receipt")
+        query.writer.commit(2)
+        wait_until(lambda: query.writer.failure is not None, what="the failure")
+        assert "No space left" in str(query.writer.failure) and "read-only" in caplog.text
+
     @pytest.mark.rule("J.11", "J.12")
     @pytest.mark.parametrize("is_told", [False, True])
     def test_full_of_what_is_committed_the_next_run_makes_room(

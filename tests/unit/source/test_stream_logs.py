@@ -295,6 +295,55 @@ class TestTheEndOfARun:
             one.b.locate(12)
         assert self.complete(one, start) == complete
 
+    @pytest.mark.parametrize(("filters", "complete"), [({}, False), ({"x-stream-filter": "red"}, None)])
+    def test_where_a_filter_may_leave_it_out_silence_tells(
+        self, filters: dict[str, str], complete: bool | None
+    ) -> None:
+        one = run(subscribeHeaders=json.dumps(filters))
+        one.stop_at(10)
+        one.receive(one.a, 7, 8)
+        assert self.complete(one) == [complete, complete]
+        one.receive(one.a, 9)
+        assert self.complete(one)[0] is True
+
+
+class TestWhatComesMeanwhile:
+    """The receiver's thread takes messages between two looks of Spark's thread."""
+
+    def come(self, one: Run, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, when: str) -> None:
+        """Messages come once that method is called, before or after it has looked."""
+        real = getattr(owner, name)
+
+        def looks(*given: Any) -> Any:
+            monkeypatch.setattr(owner, name, real)
+            if when == "before":
+                one.receive(one.a, 5000, 5001)
+            found = real(*given)
+            if when == "after":
+                one.receive(one.a, 5000, 5001)
+            return found
+
+        monkeypatch.setattr(owner, name, looks)
+
+    @pytest.mark.rule("R.1", "R.5")
+    @pytest.mark.parametrize("until", [None, 5001, 5002])
+    @pytest.mark.parametrize("name", ["next_held", "has_all_below"])
+    @pytest.mark.parametrize("when", ["before", "after"])
+    def test_is_seen_whole_or_not_at_all(
+        self, monkeypatch: pytest.MonkeyPatch, until: int | None, name: str, when: str
+    ) -> None:
+        one = run("earliest")
+        one.stop_at(until)
+        owner = one.a.log if name == "next_held" else one.a.stream
+        self.come(one, monkeypatch, owner, name, when)
+        seen = one.available(INITIAL)
+        assert seen[0].new or not seen[0].complete
+        chosen = one.logs.choose_end(INITIAL, lambda: shares_of(seen, BatchLimits()))
+        end = INITIAL if chosen is None else chosen[0]
+        assert one.logs.are_here(end)
+        low, high = 5000, end.ends[f"{STREAM}a"].next if chosen else 5000
+        assert one.read(INITIAL, end) == ([] if high == low else [[*range(low, high)]])
+
 
 @pytest.mark.rule("R.6")
 def test_a_stream_that_was_declared_anew_has_another_log() -> None:
