@@ -326,6 +326,12 @@ class Journal:
         names = self._overlapping(low, high)
         return merged_ranges((max(name.first, low), min(name.end, high)) for name in names)
 
+    def next_held(self, position: int) -> int:
+        """The first position from ``position`` on that the journal holds; its end if there is none."""
+        objects = self._objects
+        at = bisect_right(objects, position, key=lambda name: name.end)
+        return max(position, objects[at].first if at < len(objects) else self.end)
+
     def bytes_between(self, low: int, high: int) -> int:
         """How many bytes the frames [low, high) had on the wire."""
         return bytes_between(map(self._frames.index, self._overlapping(low, high)), low, high)

@@ -96,7 +96,7 @@ class JournalLog:
         # How many messages and bytes may wait for Spark's commit. With ``ackAfter=journal`` no broker waits
         # for it: messages are ACKed as soon as they are durable.
         window, window_bytes = _WINDOW, writer.max_bytes
-        low = max(low, self._first)
+        low = self._next(low)
         full, high = writer.full, max(writer.log.end, low)
         if not writer.acks_when_durable:
             window = sum(one.window or 0 for one in ours)
@@ -108,7 +108,12 @@ class JournalLog:
 
     def take(self, low: int, shares: Shares) -> int:
         count = shares.get(JOURNAL, 0)
-        return max(low, self._first) + count if count else low
+        return self._next(low) + count if count else low
+
+    def _next(self, low: int) -> int:
+        """The first position of a batch that begins at ``low``. What is lost, and may be, gives no batch."""
+        low = max(low, self._first)
+        return self._journal.next_held(low) if self._tolerant else low
 
     def is_here(self, high: int) -> bool:
         return True

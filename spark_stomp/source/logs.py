@@ -20,8 +20,8 @@ Invariants:
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from spark_stomp.errors import (
@@ -106,11 +106,13 @@ class SourceLog(Protocol):
 class Logs:
     """All logs of a query. Methods may be called from any thread.
 
-    While ``lock`` is held, no connection of a queue breaks. ``tolerant``: if messages of an earlier run are
-    gone, log that instead of raising (``failOnDataLoss=false``).
+    While ``lock`` is held, no connection breaks that would take messages of a log with it. ``tolerant``: if
+    messages of an earlier run are gone, log that instead of raising (``failOnDataLoss=false``).
     """
 
-    def __init__(self, logs: Iterable[SourceLog], lock: threading.RLock, *, tolerant: bool) -> None:
+    def __init__(
+        self, logs: Iterable[SourceLog], lock: AbstractContextManager[object], *, tolerant: bool
+    ) -> None:
         self._logs = {one.name: one for one in logs}
         self._lock = lock
         self._tolerant = tolerant

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -108,7 +108,9 @@ class ReceiverGroup:
             streamed = [StreamDeliveries(one.max_buffered_bytes, one.name) for one in streams]
             self._streams = [*map(StreamLog, streams, streamed)]
             logs = (*([of_queues] if queues else ()), *self._streams)
-            self.logs = Logs(logs, index.lock, tolerant=tolerant)
+            # What is in a journal stays, and to know how large it is may take I/O.
+            lock = index.lock if journal is None else nullcontext()
+            self.logs = Logs(logs, lock, tolerant=tolerant)
             self._deliveries = [*received.values(), *streamed]
             self._receivers = [Receiver(one, received[one.name], self._tell) for one in queues]
             both = zip(streams, streamed, strict=True)

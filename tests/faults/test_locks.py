@@ -28,7 +28,6 @@ from support.waiting import wait_until
 
 from spark_stomp import files
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.journal.objects import FrameObjects
 from spark_stomp.receiver import DedupIndex
 
 QUEUE = "/queue/a"
@@ -193,10 +192,13 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str
         return
     with (
         kind_of_journal(request.param, tmp_path / request.param),
-        mock.patch.object(FrameObjects.__init__, "__defaults__", (9_000,)),
+        # So that an object has to be read again.
+        mock.patch("spark_stomp.journal.objects._MAX_BYTES", 9_000),
         mock.patch("spark_stomp.source.journal_writer._TRIM_OBJECTS", 1),
     ):
-        yield {"connections": "2", "journal": str(tmp_path / request.param)}
+        # What has a limit of bytes asks for sizes.
+        limit = {"maxBytesPerTrigger": "1m"}
+        yield {"connections": "2", "journal": str(tmp_path / request.param), **limit}
 
 
 def drive(broker: DevBroker, options: dict[str, str]) -> None:

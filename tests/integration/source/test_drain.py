@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from support.driven import Json, Run
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.receiver import Deliveries
 from spark_stomp.source.planning import Mode
 
 QUEUE = "/queue/a"
@@ -161,3 +163,31 @@ class TestOneBatch:
             assert len(once(run)) == len(BODIES)
             assert not run.status.more_waiting
         assert "more messages" not in caplog.text
+
+
+@pytest.mark.rule("5.5")
+def test_a_receipt_begins_the_silence_anew(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it comes the window is full. Spark's thread looks as soon as it is confirmed."""
+    devbroker.publish_many(QUEUE, BODIES[:10])
+    confirm, looked = Deliveries.confirm, threading.Event()
+
+    def confirmed(deliveries: Deliveries, receipt: str) -> None:
+        pending = deliveries.acks_pending
+        confirm(deliveries, receipt)
+        if pending and not deliveries.acks_pending:
+            looked.wait(0.2)
+
+    monkeypatch.setattr(Deliveries, "confirm", confirmed)
+    with Run({"url": devbroker.url, "destination": QUEUE}, prefetch=5, idleTimeout="300ms") as run:
+        run.reader._mode = Mode.DRAIN
+        rows: list[bytes] = []
+        while (end := run.reader.latestOffset(run.start, None)) != run.start:
+            run.end = end
+            rows += [row["body"] for row in run.read()]
+            wait_until(lambda: _silence(run) > 0.3, what="a batch that takes longer than idleTimeout")
+            run.commit()
+    assert rows == BODIES[:10]
+
+
+def _silence(run: Run) -> float:
+    return time.monotonic() - run.status.receivers[0].last_active

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from support.journals import bodies, frame, local_journal
+from support.journals import bodies, damage, fill, frame, local_journal, objects
 from support.options import source_options
 
 from spark_stomp.errors import JournalMismatch, JournalMissing, StompError, StreamTruncated
@@ -391,3 +391,36 @@ def test_with_an_older_checkpoint_a_batch_begins_behind_what_the_journal_has_del
     chosen = run.logs.choose_end(older, lambda: shares_of(available, BatchLimits(**limits)))
     assert chosen is not None and chosen[1] == {JOURNAL: count}
     assert run.read(older, chosen[0])[0] == {JOURNAL: [f"body {6 + at}" for at in range(count)]}
+
+
+@pytest.mark.rule("5.4")
+@pytest.mark.parametrize("limits", [{}, {"max_bytes": 10_000}, {"max_messages": 2}])
+def test_what_a_journal_has_lost_at_its_end_gives_no_batch(tmp_path: Path, limits: dict[str, int]) -> None:
+    """With failOnDataLoss=false. Of what comes then the first batch begins behind it."""
+    filled = fill(local_journal(tmp_path))
+    filled.flush()
+    filled.close()
+    damage(objects(tmp_path)[-1], 60)
+    journal = local_journal(tmp_path, tolerant=True)
+    index = DedupIndex(100, journaled=True)
+    messages = recover(journal, index, None, most=100)
+    receiver = Deliveries(1 << 20, messages, "r")
+    writer = JournalWriter(
+        journal, messages, [receiver], max_bytes=1 << 30, ack_when_durable=True, changed=lambda: None
+    )
+    logs = Logs([JournalLog(writer, {}, tolerant=True)], threading.RLock(), tolerant=True)
+    start = Offset({JOURNAL: LogEnd(journal.id, 15)})
+    logs.begin(start, start)
+    assert (journal.held(0, 20), journal.end) == ([(0, 15)], 20)
+
+    def next_end() -> Offset | None:
+        seen = logs.available(start, [])
+        chosen = logs.choose_end(start, lambda: shares_of(seen, BatchLimits(**limits)))
+        return None if chosen is None else chosen[0]
+
+    assert [one.new for one in logs.available(start, [])] == [0]
+    receiver.connected(keyed=True)
+    receiver.receive(block_of([30, 31]), received_at=0, version="1.2", dialect="generic")
+    assert writer.step()
+    assert next_end() == Offset({JOURNAL: LogEnd(journal.id, 22)})
+    writer.stop(1.0)
