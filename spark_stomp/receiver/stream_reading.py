@@ -167,10 +167,13 @@ class StreamReading(Reading):
             self._conclude(first_offset(self._options, self._destination, connection.peer))
             self._require_place()
         self._handle_to_ack = block.acks[-1:]
-        stream = self._deliveries.stream
+        stream, earliest = self._deliveries.stream, None
         for begin, end, first in offsets_in(block, connection.peer):
             if stream.lacks(first):
-                self._check_gap(first, connection.peer)
+                if earliest is None:  # a filter makes many gaps
+                    connection.beat()
+                    earliest = first_offset(self._options, self._destination, connection.peer)
+                self._check_gap(first, earliest)
             stream.came = True
             known = stream.known(first, end - begin)
             if known < end - begin:
@@ -184,16 +187,13 @@ class StreamReading(Reading):
         # Last: as long as there is no next offset, it would mean that nothing comes.
         stream.end_is_known = True
 
-    def _check_gap(self, found: int, peer: str) -> None:
-        """The offset ``found`` came, and not the next one. Find out whether there were messages between.
+    def _check_gap(self, found: int, earliest: int) -> None:
+        """The offset ``found`` came, and not the next one; the stream begins at ``earliest`` now.
 
-        There were if the stream begins behind the next one now. Otherwise these were records of RabbitMQ.
-
-        Raises StreamTruncated if they are gone, or logs that. Raises ConnectionLost if RabbitMQ cannot be
-        asked.
+        If that is behind the next one, there were messages between: raise StreamTruncated, or log that.
+        Otherwise these were records of RabbitMQ, or did not pass a filter.
         """
         expected = self._deliveries.stream.next or 0
-        earliest = first_offset(self._options, self._destination, peer)
         if earliest > expected:
             _lost(
                 self._options,

@@ -201,7 +201,9 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
                 broker.subscribe(held.stream.subscribe(), data.draw(few) - 1)
             elif sent := broker.send(data.draw(few)):
                 frames = [b"MESSAGE\nx-stream-offset:%d\n\n\0" % offset for offset in sent]
-                reading._take_new(cast("Any", SimpleNamespace(peer="b")), block_of(frames), "1.2")
+                reading._take_new(
+                    cast("Any", SimpleNamespace(peer="b", beat=lambda: None)), block_of(frames), "1.2"
+                )
     stream = held.stream
     begin, end = stream.base or 0, stream.next or 0
     came = [one for part in held.log.readable(begin, end) for one in range(*part)]

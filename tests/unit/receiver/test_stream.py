@@ -176,6 +176,15 @@ class TestAGap:
         with pytest.raises(StreamTruncated, match="offsets 10 to 10"):
             one.take(11)
 
+    def test_many_of_a_block_cost_one_question(self, broker: Broker) -> None:
+        """A filter makes them."""
+        one = Lone(FIRST)
+        assert one.take(0, 1, 10, 11, 20, 21, 30) == [0, 1, 10, 11, 20, 21, 30]
+        assert broker.asked == 1
+        broker.first = 45
+        with pytest.raises(StreamTruncated, match="offsets 33 to 39"):
+            one.take(32, 40, 50)
+
     def test_is_not_looked_for_before_the_first_message(self, broker: Broker) -> None:
         assert Lone(FIRST).take(900) == [900]
         assert broker.asked == 0
