@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row
+from pyspark.sql.conversion import ArrowTableToRowsConversion
+from pyspark.sql.types import StringType, StructType, TimestampType
 from support.options import sink_options
+from support.scripted import ScriptedBroker, header_of
+from support.tcp import stomp_server
 
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
@@ -95,6 +102,51 @@ class TestLogLines:
         # Before a colon are the names that an earlier test has set for this thread.
         told = [message.rpartition(": ")[2] for message in caplog.messages]
         assert told == [f"{count} messages confirmed by the broker" for count in (2, 20, 20)]
+
+
+class TestTimes:
+    """Spark 4.0 makes a time of the worker's zone of each, and does not say which hour of two it is."""
+
+    @pytest.fixture(autouse=True)
+    def zone(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+        assert time.tzname == ("EST", "EDT")
+        monkeypatch.undo()
+        time.tzset()
+
+    @pytest.mark.rule("S.11")
+    def test_of_the_hour_that_comes_twice_differ(self) -> None:
+        moments = [datetime.fromtimestamp(second, timezone.utc) for second in (1_699_162_200, 1_699_165_800)]
+        kinds = StructType().add("body", StringType()).add("at", TimestampType())
+
+        def rows() -> Iterator[Row]:
+            """As a worker of Spark makes them, one after the other."""
+            times = pa.array(moments, pa.timestamp("us", tz="America/New_York"))
+            yield from ArrowTableToRowsConversion.convert(pa.table({"body": ["x", "x"], "at": times}), kinds)
+
+        frames: list[bytes] = []
+        broker = ScriptedBroker(b"any", lambda _, frame: frames.append(frame) or b"")
+        columns = SinkColumns(("body", "at"), True, (("at", "timestamp"),))
+        with stomp_server(broker.serve) as url:
+            options = sink_options(url, destination=QUEUE, headerColumns="at", dedupKey="at")
+            StompRowStreamWriter(options, columns).write(rows())
+        sent = [frame for frame in frames if frame.startswith(b"SEND")]
+        assert [header_of(frame, b"at") for frame in sent] == [
+            b"2023-11-05 05\\c30\\c00.000000Z",
+            b"2023-11-05 06\\c30\\c00.000000Z",
+        ]
+        assert len({header_of(frame, b"dedup-id") for frame in sent}) == 2
+
+    def test_the_zone_of_the_worker_is_back_after_an_error(self, devbroker: DevBroker) -> None:
+        def rows() -> Iterator[Row]:
+            raise ValueError("of Spark")
+            yield Row()
+
+        columns = SinkColumns(("body",), False)
+        with pytest.raises(ValueError, match="of Spark"):
+            StompRowStreamWriter(sink_options(devbroker.url, destination=QUEUE), columns).write(rows())
 
 
 class TestRowsThatCannotBeSent:
