@@ -56,17 +56,18 @@ class _StompWriter:
         self.__dict__.update(state)
         expect_input()
 
-    def _send(self, batches: Iterable[pa.RecordBatch]) -> Confirmed:
+    def _send(self, batches: Iterable[pa.RecordBatch], *, is_stream: bool) -> Confirmed:
         """In a task: send the rows.
 
         If the broker cannot be reached, a batch write and the first batch of a stream fail at once. Later
-        batches of a stream wait for the broker.
+        batches of a stream wait for the broker, which accepted its login for the first one. A batch write in
+        ``foreachBatch`` has a number too, but no earlier batch speaks for its login.
         """
         task = TaskContext.get()
         partition = None if task is None else task.partitionId()
         batch_id, run = (None if task is None else task.getLocalProperty(name) for name in (_BATCH, _RUN))
         with lines_about(query=query_name(self._options), batch=batch_id, partition=partition):
-            patient = batch_id not in (None, "0")
+            patient = is_stream and batch_id not in (None, "0")
             return Confirmed(send_batches(batches, self._columns, self._options, patient=patient), run)
 
     def _commit(self, messages: list[Any], batch_id: int | None) -> None:
@@ -88,7 +89,7 @@ class StompBatchWriter(_StompWriter, DataSourceArrowWriter):
 
     @without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Confirmed:
-        return self._send(iterator)
+        return self._send(iterator, is_stream=False)
 
     @without_traceback
     def commit(self, messages: list[Any]) -> None:
@@ -103,7 +104,7 @@ class StompStreamWriter(_StompWriter, DataSourceStreamWriter):
 
     @without_traceback
     def write(self, iterator: Iterator[Any]) -> Confirmed:
-        return self._send(iterator)
+        return self._send(iterator, is_stream=True)
 
     @without_traceback
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -119,7 +120,7 @@ class StompRowStreamWriter(StompStreamWriter):
     @without_traceback
     def write(self, iterator: Iterator[Row]) -> Confirmed:
         with _utc():
-            return self._send(row_batches(iterator, self._columns))
+            return self._send(row_batches(iterator, self._columns), is_stream=True)
 
 
 @contextmanager

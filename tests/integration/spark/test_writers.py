@@ -13,13 +13,14 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.types import StringType, StructType, TimestampType
+from support.logins import CountedUsers
 from support.options import sink_options
 from support.scripted import ScriptedBroker, header_of
-from support.tcp import stomp_server
+from support.tcp import stomp_server, unused_port
 
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import SinkRowError
+from spark_stomp.errors import ConnectFailed, LoginRefused, SinkRowError
 from spark_stomp.sink.write import Progress, TaskResult
 from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
@@ -63,6 +64,33 @@ class Task:
 
     def partitionId(self) -> int:  # noqa: N802 - Spark's name
         return 2
+
+
+class TestABatchWriteInForeachBatch:
+    """Spark tells its tasks the number of the stream's batch, but no earlier one has logged in for it."""
+
+    @pytest.fixture(autouse=True)
+    def in_a_later_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("spark_stomp.spark.writers.TaskContext.get", Task)
+
+    def send(self, url: str, **options: str) -> None:
+        columns = SinkColumns(("body",), False)
+        writer = StompBatchWriter(sink_options(url, destination=QUEUE, **options), columns)
+        writer.write(iter([pa.RecordBatch.from_pydict({"body": [b"x"]}, schema=columns.arrow_schema)]))
+
+    def test_fails_at_once_if_the_broker_cannot_be_reached(self) -> None:
+        begun = time.monotonic()
+        with pytest.raises(ConnectFailed):
+            self.send(f"stomp://127.0.0.1:{unused_port()}", reconnectTimeout="20s")
+        assert time.monotonic() - begun < 10
+
+    @pytest.mark.rule("S.5")
+    def test_and_if_its_login_is_refused(self) -> None:
+        users = CountedUsers(ada="right")
+        with DevBroker(users=users) as broker, pytest.raises(LoginRefused) as error:
+            self.send(broker.url, login="ada", password="wrong", reconnectTimeout="20s")
+        assert "before" not in str(error.value)
+        assert users.asked == 1
 
 
 class TestLogLines:
