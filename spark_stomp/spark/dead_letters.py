@@ -20,6 +20,7 @@ _ORIGIN: Final = {"dead-letter-origin": "destination", "dead-letter-id": "stable
 _REASON: Final = "dead-letter-reason"
 # What would make the broker discard the dead letter, and what it may not take again.
 _LEFT_OUT: Final = ("expires", "expiration", "priority")
+_WHY: Final = "__stomp_why"
 
 
 def dead_letters(
@@ -37,8 +38,9 @@ def dead_letters(
     Args:
         write: takes the other rows and the number of the batch, as any function of ``foreachBatch``.
         destination: where dead letters go.
-        reason: an expression of SQL: a text for a dead letter, null for any other row. Such as
-            ``coalesce(malformed, _rescued_reason)``, or ``IF(price < 0, 'a price below 0', NULL)``.
+        reason: an expression of SQL: a text for a dead letter, null for any other row. What it says may
+            depend on the row alone. Such as ``coalesce(malformed, _rescued_reason)``, or
+            ``IF(price < 0, 'a price below 0', NULL)``.
         body: the column with the body. ``rescue_json`` leaves in ``_rescued`` only what did not fit: for
             reasons of your own, keep a copy by ``withColumn`` before.
         options: of the sink, such as ``url`` and ``login``.
@@ -55,18 +57,18 @@ def dead_letters(
     sink = {**on_error, **options, "destination": destination}
 
     def send_then_write(batch: DataFrame, number: int) -> None:
-        why = f.expr(reason)
-        batch.persist()
+        # Both parts go by one column of what is kept: a reason that is computed again may be another one.
+        rows = batch.select("*", f.expr(reason).alias(_WHY)).persist()
         try:
-            dead = batch.where(why.isNotNull())
+            dead = rows.where(f.col(_WHY).isNotNull())
             if not dead.isEmpty():
                 origin = _origin(batch.columns)
                 named = json.dumps([*origin, _REASON])
-                letters = dead.select(f.col(body).alias("body"), _headers(), *_columns(origin, why))
+                letters = dead.select(f.col(body).alias("body"), _headers(), *_columns(origin, f.col(_WHY)))
                 letters.write.format("stomp").mode("append").options(**sink, headerColumns=named).save()
-            write(batch.where(why.isNull()), number)
+            write(rows.where(f.col(_WHY).isNull()).drop(_WHY), number)
         finally:
-            batch.unpersist()
+            rows.unpersist()
 
     return send_then_write
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,34 @@ def test_a_reason_and_a_body_of_ones_own(spark: SparkSession, devbroker: DevBrok
     }
     assert letters.keys() == {b'{"price":-1}', b"bad"}
     assert letters[b'{"price":-1}'] == "below?0"
+
+
+@pytest.mark.rule("S.15")
+@pytest.mark.parametrize(
+    "reason",
+    [
+        pytest.param("rand() < 0.5", marks=classic_only("each action has its own seed")),
+        "{moment} < unix_timestamp(current_timestamp())",
+    ],
+)
+def test_each_row_is_a_dead_letter_or_with_the_others(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, reason: str
+) -> None:
+    """Though the reason would not be the same if it were computed again, for the others."""
+    rows = spark.range(200).selectExpr(
+        "CAST(id AS STRING) AS body", f"'{QUEUE}' AS destination", "map('n', CAST(id AS STRING)) AS headers"
+    )
+    moment = int(time.time()) + 8
+    others: list[str] = []
+
+    def write(batch: DataFrame, number: int) -> None:
+        wait_until(lambda: time.time() > moment + 2, what="the moment")
+        others.extend(row.body for row in batch.collect())
+
+    expression = f"IF({reason.format(moment=moment)}, 'bad', NULL)"
+    dead_letters(write, LETTERS, reason=expression, body="body", url=devbroker.url)(rows, 0)
+    letters = [body.decode() for body in devbroker.bodies(LETTERS)]
+    assert Counter([*others, *letters]) == Counter(map(str, range(200)))
 
 
 def test_what_they_need_is_named(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
