@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
-from spark_stomp.errors import SchemaError
+from spark_stomp.errors import OptionError, SchemaError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -20,10 +20,15 @@ _ORIGIN: Final = {"dead-letter-origin": "destination", "dead-letter-id": "stable
 _REASON: Final = "dead-letter-reason"
 # What would make the broker discard the dead letter, and what it may not take again.
 _LEFT_OUT: Final = ("expires", "expiration", "priority")
+_RESCUED, _RESCUED_REASON, _WHY = "_rescued", "_rescued_reason", "__stomp_why"
+_NOT_RESCUED: Final = (
+    "`_rescued` is null in a row that rescue_json has not rescued. Give the reason to rescue_json, which "
+    "then rescues the whole body, and none to dead_letters; or name in `body` a column that has all of it"
+)
 
 
 def dead_letters(
-    write: Write, destination: str, *, reason: str = "_rescued_reason", body: str = "_rescued", **options: str
+    write: Write, destination: str, *, reason: str = _RESCUED_REASON, body: str | None = None, **options: str
 ) -> Write:
     """A function for ``foreachBatch``: rows with a reason go to ``destination``, the others to ``write``.
 
@@ -37,38 +42,50 @@ def dead_letters(
     Args:
         write: takes the other rows and the number of the batch, as any function of ``foreachBatch``.
         destination: where dead letters go.
-        reason: an expression of SQL: a text for a dead letter, null for any other row. Such as
-            ``coalesce(malformed, _rescued_reason)``, or ``IF(price < 0, 'a price below 0', NULL)``.
-        body: the column with the body. ``rescue_json`` leaves in ``_rescued`` only what did not fit: for
-            reasons of your own, keep a copy by ``withColumn`` before.
+        reason: an expression of SQL: a text for a dead letter, null for any other row. What it says may
+            depend on the row alone. For rows of ``rescue_json`` leave it out: that takes reasons itself.
+        body: with a ``reason``, the column that has the whole body.
         options: of the sink, such as ``url`` and ``login``.
 
     Raises:
-        SchemaError: in the query, if its rows lack ``headers`` or ``destination``.
+        OptionError: there is a ``reason``, and no ``body``.
+        SchemaError: in the query, if its rows lack ``headers`` or ``destination``, or ``body`` is
+            ``_rescued``, which is null in a dead letter that ``rescue_json`` has not rescued.
 
     Example::
 
+        rescued = rescue_json(orders, "price DOUBLE", reason="IF(price < 0, 'a price below 0', NULL)")
         send = dead_letters(write, "/queue/orders.dead", url="stomp://127.0.0.1:61613")
         rescued.writeStream.foreachBatch(send).option("checkpointLocation", "checkpoint").start()
     """
+    if body is None and reason != _RESCUED_REASON:
+        raise OptionError(f"dead_letters has a reason and no body: {_NOT_RESCUED}")
     on_error = {"onError": "deadletter", "deadLetterDestination": destination}
     sink = {**on_error, **options, "destination": destination}
 
     def send_then_write(batch: DataFrame, number: int) -> None:
-        why = f.expr(reason)
-        batch.persist()
+        origin = _origin(batch.columns)
+        # Both parts go by one column of what is kept: a reason that is computed again may be another one.
+        rows = batch.select("*", f.expr(reason).alias(_WHY)).persist()
         try:
-            dead = batch.where(why.isNotNull())
+            dead = rows.where(f.col(_WHY).isNotNull())
             if not dead.isEmpty():
-                origin = _origin(batch.columns)
-                named = json.dumps([*origin, _REASON])
-                letters = dead.select(f.col(body).alias("body"), _headers(), *_columns(origin, why))
-                letters.write.format("stomp").mode("append").options(**sink, headerColumns=named).save()
-            write(batch.where(why.isNull()), number)
+                letters = _letters(dead, body, origin).write.format("stomp").mode("append")
+                letters.options(**sink, headerColumns=json.dumps([*origin, _REASON])).save()
+            write(rows.where(f.col(_WHY).isNull()).drop(_WHY), number)
         finally:
-            batch.unpersist()
+            rows.unpersist()
 
     return send_then_write
+
+
+def _letters(dead: DataFrame, body: str | None, origin: dict[str, str]) -> DataFrame:
+    if body == _RESCUED:
+        # What was rescued, and is null, is of a message without a body.
+        rescued = f.col(_RESCUED_REASON).isNotNull() if _RESCUED_REASON in dead.columns else f.lit(False)
+        if not dead.where(f.col(_RESCUED).isNull() & ~rescued).isEmpty():
+            raise SchemaError(f"a dead letter would have no body: {_NOT_RESCUED}")
+    return dead.select(f.col(body or _RESCUED).alias("body"), _headers(), *_columns(origin, f.col(_WHY)))
 
 
 def _origin(columns: Collection[str]) -> dict[str, str]:

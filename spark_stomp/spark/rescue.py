@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # Columns on the way, which no user has.
 _BODY, _PARSED, _WALKED, _ITEM = "__stomp_body", "__stomp_parsed", "__stomp_walked", "__stomp_item"
+_WHY = "__stomp_why"
 
 _TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
 _ZONED = _TIME + r"(Z|[+-]\d\d:?\d\d)\z"
@@ -52,7 +53,12 @@ _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
 def rescue_json(
-    messages: DataFrame, schema: str | t.DataType, *, body: str = "body", others: str | None = None
+    messages: DataFrame,
+    schema: str | t.DataType,
+    *,
+    body: str = "body",
+    others: str | None = None,
+    reason: str | None = None,
 ) -> DataFrame:
     """Replace the column ``body`` by the fields of its JSON, and by what did not fit.
 
@@ -67,6 +73,8 @@ def rescue_json(
         body: the name of the column.
         others: the name of one more column: the fields that ``schema`` does not name, as the text of a JSON
             object. Without it a body that has such fields is rescued. Further inside, they always are.
+        reason: more bodies to rescue whole: an expression of SQL over the fields and the other columns, a
+            text for a row to rescue, else null. Such as ``malformed``, or ``IF(price < 0, 'below 0', NULL)``.
 
     Raises:
         SchemaError: ``schema`` is no struct or list of structs, or has a type that JSON cannot fill exactly.
@@ -77,7 +85,27 @@ def rescue_json(
         good = orders.where("_rescued_reason IS NULL").select("id", "price")
     """
     kind = t.DataType.fromDDL(schema) if isinstance(schema, str) else schema
-    struct = _fields(kind)
+    names = _fields(kind).fieldNames()
+    problem = f.col(_WALKED)["problem"]
+    # The reason is a column before others depend on it: one that is computed twice may differ.
+    return (
+        _items(messages, kind, body, others)
+        .select(
+            "*",
+            *(f.col(_ITEM)[name].alias(name) for name in names),
+            *([f.when(problem.isNull(), f.col(_WALKED)["others"]).alias(others)] if others else []),
+        )
+        .select("*", (f.coalesce(f.expr(reason), problem) if reason else problem).alias(_WHY))
+        .select(
+            _all_but(_BODY, _PARSED, _WALKED, _ITEM, _WHY),
+            f.when(f.col(_WHY).isNotNull(), f.col(_BODY)).alias("_rescued"),
+            f.col(_WHY).alias("_rescued_reason"),
+        )
+    )
+
+
+def _items(messages: DataFrame, kind: t.DataType, body: str, others: str | None) -> DataFrame:
+    """The messages with their bodies, and a struct of the fields for each row to be."""
     text = f.col(_BODY).cast("string")
     # By select alone: a server of Connect analyses withColumn and drop at once, which pipelines do not allow.
     rows = (
@@ -85,22 +113,10 @@ def rescue_json(
         .select("*", f.from_json(text, kind.json()).alias(_PARSED))
         .select("*", f.when(_same(text, kind), None).otherwise(_walked(text, kind, others)).alias(_WALKED))
     )
-    sure = f.col(_WALKED).isNull()
-    item = f.when(sure, f.col(_PARSED)).otherwise(f.col(_WALKED)["value"])
+    item = f.when(f.col(_WALKED).isNull(), f.col(_PARSED)).otherwise(f.col(_WALKED)["value"])
     if isinstance(kind, t.ArrayType):
         item = f.explode_outer(item)
-    reason = f.col(_WALKED)["problem"]
-    return (
-        rows.select("*", item.alias(_ITEM))
-        .select(
-            "*",
-            *(f.col(_ITEM)[name].alias(name) for name in struct.fieldNames()),
-            *([f.when(reason.isNull(), f.col(_WALKED)["others"]).alias(others)] if others else []),
-            f.when(reason.isNotNull(), f.col(_BODY)).alias("_rescued"),
-            reason.alias("_rescued_reason"),
-        )
-        .select(_all_but(_BODY, _PARSED, _WALKED, _ITEM))
-    )
+    return rows.select("*", item.alias(_ITEM))
 
 
 def _named(name: str) -> str:

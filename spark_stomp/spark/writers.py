@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +35,6 @@ _MOST_ROWS = 1_000
 # The approximate limit of a record batch in bytes. The offsets of a column have 32 bits, and 800 rows of 3
 # MiB overflowed them (November 2026). Rows are also in memory twice while they become a batch.
 _MOST_BYTES = 8 << 20
-_EPOCH = datetime.fromtimestamp(0, timezone.utc)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass
@@ -56,17 +56,18 @@ class _StompWriter:
         self.__dict__.update(state)
         expect_input()
 
-    def _send(self, batches: Iterable[pa.RecordBatch]) -> Confirmed:
+    def _send(self, batches: Iterable[pa.RecordBatch], *, is_stream: bool) -> Confirmed:
         """In a task: send the rows.
 
         If the broker cannot be reached, a batch write and the first batch of a stream fail at once. Later
-        batches of a stream wait for the broker.
+        batches of a stream wait for the broker, which accepted its login for the first one. A batch write in
+        ``foreachBatch`` has a number too, but no earlier batch speaks for its login.
         """
         task = TaskContext.get()
         partition = None if task is None else task.partitionId()
         batch_id, run = (None if task is None else task.getLocalProperty(name) for name in (_BATCH, _RUN))
         with lines_about(query=query_name(self._options), batch=batch_id, partition=partition):
-            patient = batch_id not in (None, "0")
+            patient = is_stream and batch_id not in (None, "0")
             return Confirmed(send_batches(batches, self._columns, self._options, patient=patient), run)
 
     def _commit(self, messages: list[Any], batch_id: int | None) -> None:
@@ -88,7 +89,7 @@ class StompBatchWriter(_StompWriter, DataSourceArrowWriter):
 
     @without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Confirmed:
-        return self._send(iterator)
+        return self._send(iterator, is_stream=False)
 
     @without_traceback
     def commit(self, messages: list[Any]) -> None:
@@ -103,7 +104,7 @@ class StompStreamWriter(_StompWriter, DataSourceStreamWriter):
 
     @without_traceback
     def write(self, iterator: Iterator[Any]) -> Confirmed:
-        return self._send(iterator)
+        return self._send(iterator, is_stream=True)
 
     @without_traceback
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -118,7 +119,28 @@ class StompRowStreamWriter(StompStreamWriter):
 
     @without_traceback
     def write(self, iterator: Iterator[Row]) -> Confirmed:
-        return self._send(row_batches(iterator, self._columns))
+        with _utc():
+            return self._send(row_batches(iterator, self._columns), is_stream=True)
+
+
+@contextmanager
+def _utc() -> Iterator[None]:
+    """Make UTC the time zone of this process.
+
+    Spark makes each time one of that zone while the rows are taken. It does not say which one it is of the
+    hour that comes twice when summer time ends, so that both would be sent as one.
+    """
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = before
+        time.tzset()
 
 
 STREAM_WRITER: type[StompStreamWriter] = StompRowStreamWriter
@@ -137,7 +159,10 @@ if ARROW_STREAM_WRITER:
 
 
 def row_batches(rows: Iterable[Row], columns: SinkColumns) -> Iterator[pa.RecordBatch]:
-    """Yield record batches of at most 1,000 rows and about 8 MiB. A larger row gets its own batch."""
+    """Yield record batches of at most 1,000 rows and about 8 MiB. A larger row gets its own batch.
+
+    A time of a row has no zone, and is one of UTC.
+    """
     chunk: list[Row] = []
     size = 0
     for row in rows:
@@ -190,22 +215,5 @@ def _with_surrogates(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _arrow_value(value: Any) -> Any:
-    """The value as Arrow takes it: a map as a list of pairs, a time in microseconds since 1970."""
-    if isinstance(value, datetime):
-        return _microseconds(value)
+    """The value as Arrow takes it: a map as a list of pairs."""
     return list(value.items()) if isinstance(value, dict) else value
-
-
-def _microseconds(local: datetime) -> int:
-    """Microseconds since 1970 of a time in the worker's zone.
-
-    In UTC the time may be in year 0 or 10000, which datetime cannot express. Such a time is moved by a day
-    and back.
-    """
-    for days in (0, 1, -1):
-        try:
-            near = (local + timedelta(days) if days else local).astimezone(timezone.utc)
-        except (OverflowError, ValueError):
-            continue
-        return (near - _EPOCH) // _MICROSECOND - timedelta(days) // _MICROSECOND
-    raise AssertionError(local)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,23 +11,27 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from streaming.driver import DEAD
 from support.drivers import START, SparkDriver
+from support.pages import READING, programs
 from support.points import Point, Points
 from support.spark import BatchFiles, Running, classic_only, stomp_stream
 from support.waiting import wait_until
 
 from spark_stomp import dead_letters, rescue_json
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import OptionError
 from spark_stomp.spark.writers import StompBatchWriter
 
 pytestmark = [pytest.mark.spark]
 
 QUEUE, LETTERS = "/queue/orders", "/queue/orders.dead"
-COLUMNS = "destination string, headers map<string,string>, stable_id string, body binary"
+HEADERS = "destination string, headers map<string,string>"
+COLUMNS = f"{HEADERS}, stable_id string, body binary"
 
 
 def read(spark: SparkSession, broker: DevBroker, destination: str) -> list[dict[str, Any]]:
     reader = spark.read.format("stomp").option("url", broker.url).option("idleTimeout", "300ms")
-    return [row.asDict() for row in reader.load(destination).collect()]
+    # On Spark 4.0 a body is a bytearray.
+    return [row.asDict() | {"body": bytes(row.body)} for row in reader.load(destination).collect()]
 
 
 def run(frame: DataFrame, folder: Path, broker: DevBroker, **options: Any) -> None:
@@ -79,8 +84,7 @@ def test_no_header_of_a_message_keeps_its_dead_letter_back(
     devbroker.publish(QUEUE, b"bad", headers=headers)
     devbroker.publish(QUEUE, b"bad", headers=[("a" * 300, "x"), ("desk", "b")], raw=b"no colon\n")
     orders = stomp_stream(spark, devbroker.url, QUEUE, f"{COLUMNS}, malformed string", onMalformed="column")
-    reason = "coalesce(malformed, _rescued_reason)"
-    run(rescue_json(orders, "id INT"), tmp_path, devbroker, reason=reason)
+    run(rescue_json(orders, "id INT", reason="malformed"), tmp_path, devbroker)
     letters = read(spark, devbroker, LETTERS)
     assert len(letters) == 2
     assert all(b"bad" in letter["body"] for letter in letters)
@@ -98,6 +102,87 @@ def test_a_reason_and_a_body_of_ones_own(spark: SparkSession, devbroker: DevBrok
     }
     assert letters.keys() == {b'{"price":-1}', b"bad"}
     assert letters[b'{"price":-1}'] == "below?0"
+
+
+@pytest.mark.rule("S.15")
+def test_the_program_of_the_page_sends_the_body_as_it_came(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    """Also of a message whose JSON is good, and which is a dead letter for another reason."""
+    devbroker.publish(QUEUE, b'{"id":1,"article":"a"}', raw=b"x-correlation-id:\xfe\xff\n")
+    devbroker.publish(QUEUE, b'{"id":2,"article":"b"}')
+    devbroker.publish(QUEUE, b"bad")
+    devbroker.publish(QUEUE, b'{"id":3,"article":"c"}', headers=[("a" * 300, "x")], raw=b"no colon\n")
+    text = programs(READING, "Dead letters")[0].replace('"/data/', f'"{tmp_path}/')
+    names: dict[str, Any] = {"spark": spark}
+    exec(text.replace("stomp://localhost:61613", devbroker.url), names)
+    try:
+        wait_until(lambda: names["query"].exception() or not devbroker.queue(QUEUE).depth, what="the ACKs")
+    finally:
+        names["query"].stop()
+    assert [row.id for row in spark.read.parquet(f"{tmp_path}/orders").collect()] == [2]
+    reasons = {
+        letter["body"]: letter["headers"]["dead-letter-reason"] for letter in read(spark, devbroker, LETTERS)
+    }
+    frame = next(body for body in reasons if b"no colon" in body)
+    assert frame.endswith(b'{"id":3,"article":"c"}\0')
+    assert reasons.keys() == {b'{"id":1,"article":"a"}', b"bad", frame}
+    assert reasons[b'{"id":1,"article":"a"}'].startswith("[STOMP_HEADER_NOT_TEXT]")
+
+
+def test_a_reason_of_ones_own_without_a_body_is_refused() -> None:
+    """`_rescued` is null in the rows that it would send."""
+    with pytest.raises(OptionError, match="body"):
+        dead_letters(BatchFiles(Path()), LETTERS, reason="IF(price < 0, 'below 0', NULL)")
+
+
+@pytest.mark.rule("S.15")
+def test_a_dead_letter_whose_body_is_gone_fails_the_batch(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    """The message stays on the broker. One that had no body is no such thing."""
+    devbroker.publish_many(QUEUE, [b'{"price":-1}', b"bad"])
+    frame = rescue_json(stomp_stream(spark, devbroker.url, QUEUE, COLUMNS), "price INT")
+    reason = "coalesce(_rescued_reason, IF(price < 0, 'below 0', NULL))"
+    write = dead_letters(BatchFiles(tmp_path), LETTERS, reason=reason, body="_rescued", url=devbroker.url)
+    with Running(frame, tmp_path / "checkpoint", write) as running:
+        assert "[STOMP_SCHEMA_INVALID]" in running.failure()
+    assert devbroker.queue(QUEUE).depth == 2
+    assert devbroker.queue(LETTERS).depth == 0
+
+    nothing = rescue_json(spark.createDataFrame([(None, QUEUE, {})], f"body BINARY, {HEADERS}"), "price INT")
+    dead_letters(lambda *_: None, LETTERS, reason=reason, body="_rescued", url=devbroker.url)(nothing, 0)
+    (letter,) = read(spark, devbroker, LETTERS)
+    assert not letter["body"]
+    assert "body is null" in letter["headers"]["dead-letter-reason"]
+
+
+@pytest.mark.rule("S.15")
+@pytest.mark.parametrize(
+    "reason",
+    [
+        pytest.param("rand() < 0.5", marks=classic_only("each action has its own seed")),
+        "{moment} < unix_timestamp(current_timestamp())",
+    ],
+)
+def test_each_row_is_a_dead_letter_or_with_the_others(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, reason: str
+) -> None:
+    """Though the reason would not be the same if it were computed again, for the others."""
+    rows = spark.range(200).selectExpr(
+        "CAST(id AS STRING) AS body", f"'{QUEUE}' AS destination", "map('n', CAST(id AS STRING)) AS headers"
+    )
+    moment = int(time.time()) + 8
+    others: list[str] = []
+
+    def write(batch: DataFrame, number: int) -> None:
+        wait_until(lambda: time.time() > moment + 2, what="the moment")
+        others.extend(row.body for row in batch.collect())
+
+    expression = f"IF({reason.format(moment=moment)}, 'bad', NULL)"
+    dead_letters(write, LETTERS, reason=expression, body="body", url=devbroker.url)(rows, 0)
+    letters = [body.decode() for body in devbroker.bodies(LETTERS)]
+    assert Counter([*others, *letters]) == Counter(map(str, range(200)))
 
 
 def test_what_they_need_is_named(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:

@@ -272,6 +272,36 @@ def test_the_elements_of_a_list_are_rows(spark: SparkSession) -> None:
     ]
 
 
+def test_a_reason_of_ones_own_rescues_the_whole_body(spark: SparkSession) -> None:
+    """What does not fit has its reason whatever that says."""
+    bodies = ['{"a":1}', '{"a":-1}', '{"a":"x"}', '{"a":-2,"b":1}', "bad"]
+    reason = "IF(a < 0, concat('below 0 in ', message_id), NULL)"
+    rows = rescued(spark, "a INT", bodies, reason=reason)
+    assert [row["_rescued_reason"] for row in rows] == [
+        None,
+        "below 0 in 1",
+        "a is string that does not fit int",
+        "below 0 in 3",
+        NO_JSON,
+    ]
+    assert [row["a"] for row in rows] == [1, -1, None, -2, None]
+
+
+def test_a_reason_is_computed_once(spark: SparkSession) -> None:
+    """Else a row could have a reason and no body."""
+    rows = rescued(spark, "a INT", ['{"a":1}'] * 200, reason="IF(rand() < 0.5, 'bad', NULL)")
+    assert 0 < sum(row["_rescued_reason"] is None for row in rows) < 200
+
+
+def test_a_reason_for_an_element_of_a_list(spark: SparkSession) -> None:
+    body = '[{"a":1},{"a":-1}]'
+    frame = rescue_json(messages(spark, [body]), "ARRAY<STRUCT<a: INT>>", reason="IF(a < 0, 'below 0', NULL)")
+    assert [tuple(row) for row in frame.orderBy("a").collect()] == [
+        (0, -1, body, "below 0"),
+        (0, 1, None, None),
+    ]
+
+
 def test_the_names_of_columns(spark: SparkSession) -> None:
     frame = messages(spark, ['{"body":1}']).selectExpr("message_id", "body AS `text`")
     assert rescue_json(frame, "body INT", body="text").columns == [

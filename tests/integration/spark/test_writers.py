@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row
+from pyspark.sql.conversion import ArrowTableToRowsConversion
+from pyspark.sql.types import StringType, StructType, TimestampType
+from support.logins import CountedUsers
 from support.options import sink_options
+from support.scripted import ScriptedBroker, header_of
+from support.tcp import stomp_server, unused_port
 
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import SinkRowError
+from spark_stomp.errors import ConnectFailed, LoginRefused, SinkRowError
 from spark_stomp.sink.write import Progress, TaskResult
 from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
@@ -58,6 +66,33 @@ class Task:
         return 2
 
 
+class TestABatchWriteInForeachBatch:
+    """Spark tells its tasks the number of the stream's batch, but no earlier one has logged in for it."""
+
+    @pytest.fixture(autouse=True)
+    def in_a_later_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("spark_stomp.spark.writers.TaskContext.get", Task)
+
+    def send(self, url: str, **options: str) -> None:
+        columns = SinkColumns(("body",), False)
+        writer = StompBatchWriter(sink_options(url, destination=QUEUE, **options), columns)
+        writer.write(iter([pa.RecordBatch.from_pydict({"body": [b"x"]}, schema=columns.arrow_schema)]))
+
+    def test_fails_at_once_if_the_broker_cannot_be_reached(self) -> None:
+        begun = time.monotonic()
+        with pytest.raises(ConnectFailed):
+            self.send(f"stomp://127.0.0.1:{unused_port()}", reconnectTimeout="20s")
+        assert time.monotonic() - begun < 10
+
+    @pytest.mark.rule("S.5")
+    def test_and_if_its_login_is_refused(self) -> None:
+        users = CountedUsers(ada="right")
+        with DevBroker(users=users) as broker, pytest.raises(LoginRefused) as error:
+            self.send(broker.url, login="ada", password="wrong", reconnectTimeout="20s")
+        assert "before" not in str(error.value)
+        assert users.asked == 1
+
+
 class TestLogLines:
     def test_of_a_task_name_query_batch_and_partition(
         self, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -95,6 +130,51 @@ class TestLogLines:
         # Before a colon are the names that an earlier test has set for this thread.
         told = [message.rpartition(": ")[2] for message in caplog.messages]
         assert told == [f"{count} messages confirmed by the broker" for count in (2, 20, 20)]
+
+
+class TestTimes:
+    """Spark 4.0 makes a time of the worker's zone of each, and does not say which hour of two it is."""
+
+    @pytest.fixture(autouse=True)
+    def zone(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+        assert time.tzname == ("EST", "EDT")
+        monkeypatch.undo()
+        time.tzset()
+
+    @pytest.mark.rule("S.11")
+    def test_of_the_hour_that_comes_twice_differ(self) -> None:
+        moments = [datetime.fromtimestamp(second, timezone.utc) for second in (1_699_162_200, 1_699_165_800)]
+        kinds = StructType().add("body", StringType()).add("at", TimestampType())
+
+        def rows() -> Iterator[Row]:
+            """As a worker of Spark makes them, one after the other."""
+            times = pa.array(moments, pa.timestamp("us", tz="America/New_York"))
+            yield from ArrowTableToRowsConversion.convert(pa.table({"body": ["x", "x"], "at": times}), kinds)
+
+        frames: list[bytes] = []
+        broker = ScriptedBroker(b"any", lambda _, frame: frames.append(frame) or b"")
+        columns = SinkColumns(("body", "at"), True, (("at", "timestamp"),))
+        with stomp_server(broker.serve) as url:
+            options = sink_options(url, destination=QUEUE, headerColumns="at", dedupKey="at")
+            StompRowStreamWriter(options, columns).write(rows())
+        sent = [frame for frame in frames if frame.startswith(b"SEND")]
+        assert [header_of(frame, b"at") for frame in sent] == [
+            b"2023-11-05 05\\c30\\c00.000000Z",
+            b"2023-11-05 06\\c30\\c00.000000Z",
+        ]
+        assert len({header_of(frame, b"dedup-id") for frame in sent}) == 2
+
+    def test_the_zone_of_the_worker_is_back_after_an_error(self, devbroker: DevBroker) -> None:
+        def rows() -> Iterator[Row]:
+            raise ValueError("of Spark")
+            yield Row()
+
+        columns = SinkColumns(("body",), False)
+        with pytest.raises(ValueError, match="of Spark"):
+            StompRowStreamWriter(sink_options(devbroker.url, destination=QUEUE), columns).write(rows())
 
 
 class TestRowsThatCannotBeSent:
