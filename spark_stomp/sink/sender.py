@@ -176,6 +176,11 @@ class Sender:
             self._disconnect()
         return self.figures
 
+    def _nothing_left(self) -> bool:
+        """Whether a connection was open, and the broker has confirmed all that it was given."""
+        with self._lock:
+            return self._speaks is not None and not self._window.unfinished
+
     # --- over one connection; the lock is held
 
     def _send_rest(self, connection: Connection) -> None:
@@ -291,8 +296,12 @@ class Sender:
     # --- one connection after the other
 
     def _until_done(self, step: Callable[[Connection], None]) -> None:
-        """Do ``step`` on a connection. If that breaks, do it again on the next one."""
-        while True:
+        """Do ``step`` on a connection. If that breaks, do it again on the next one, if anything is left.
+
+        If all is confirmed, neither a connection that broke nor one that cannot be had is an error: Spark
+        would only send all again.
+        """
+        while not self._nothing_left():
             try:
                 connection = self._connected()
                 with self._lock:
@@ -301,7 +310,9 @@ class Sender:
                     step(connection)
                     return
             except StompError as error:
-                self._recover(error)
+                self._close()
+                if not self._nothing_left():
+                    self._recover(error)
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -337,7 +348,6 @@ class Sender:
 
     def _recover(self, error: StompError) -> None:
         """Wait until the next attempt to connect. If there is none left, raise the error of the task."""
-        self._close()
         error = self._judged(error)
         if self._is_left_out(error):
             return
@@ -433,8 +443,9 @@ class Sender:
         )
 
     def _disconnect(self) -> None:
-        assert self._connection is not None
         self._stop_pump()
+        if self._connection is None:
+            return  # it was lost after the last receipt
         self._progress.made()
         # Every message is confirmed. If the task failed here, Spark would only send all of them again.
         try:

@@ -153,12 +153,19 @@ class TestARowThatIsRefused:
         to = [self.NO if place in at else QUEUE for place in range(4)]
         with DevBroker(refuse=(self.NO,)) as broker, sending(broker.url) as sender:
             figures = self.write(sender, to, onError="drop")
-            assert broker.connects == 1 + len(at)
+            # After the last message no further connection is needed.
+            assert broker.connects == 1 + len(at) - (3 in at)
             bodies = broker.bodies(QUEUE)
         assert set(bodies) == {b"%d" % place for place in range(4) if place not in at}
         assert (figures.dropped, figures.confirmed) == (len(at), 4 - len(at))
         assert len(bodies) <= figures.confirmed + figures.resent
         assert "a row cannot be sent" in caplog.text and "refused SEND to /queue/no" in caplog.text
+
+    @pytest.mark.rule("S.9")
+    def test_if_it_is_the_last_one_no_connection_is_needed_any_more(self) -> None:
+        with DevBroker(refuse=(self.NO,)) as broker, sending(broker.url, receiptWindow=1) as sender:
+            figures = self.write(sender, [QUEUE, self.NO], onError="drop")
+            assert (figures.dropped, figures.confirmed, broker.connects) == (1, 1, 1)
 
     @pytest.mark.rule("S.9")
     def test_goes_to_the_dead_letters(self) -> None:
@@ -417,6 +424,30 @@ class TestABrokenConnection:
         with sender, pytest.raises(ConnectionLost, match=r"reconnectTimeout.*may still arrive.*/queue/out"):
             sender.finish()
         assert time.monotonic() - begun < 20
+
+    @pytest.mark.rule("S.3")
+    def test_is_not_replaced_if_all_is_confirmed(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The broker goes between the last receipt and the end of the task."""
+        with DevBroker() as broker:
+            sender = Sender(sink_options(broker.url, reconnectTimeout="600ms"))
+            sender.send(encoded([b"0", b"1"]))
+            wait_until(lambda: sender.figures.confirmed == 2, what="the receipts")
+        wait_until(lambda: pumps() == [], what="the end of the pump")
+        with sender:
+            figures = sender.finish()
+        assert (figures.confirmed, figures.connections) == (2, 1)
+        assert "connection lost" not in caplog.text
+
+    @pytest.mark.rule("S.3")
+    def test_is_not_replaced_if_the_last_receipt_came_just_before(self) -> None:
+        """Both are read at once."""
+        gone = b"ERROR\nmessage:Server shutting down\n\n\0"
+        broker = ScriptedBroker(
+            b"x", lambda _, frame: receipt_for(frame) + gone + CLOSE if frame.startswith(b"SEND") else b""
+        )
+        with sending(broker.serve) as sender:
+            assert finish(sender, b"x").confirmed == 1
+        assert broker.connections == 1
 
     def test_first_one_is_waited_for_if_the_broker_was_there_before(self) -> None:
         (port,) = free_ports(1)
