@@ -385,6 +385,11 @@ class Sender:
         """
         if not isinstance(error, ConnectionLost | BrokerError) or self._speaks is None:
             return error
+        if error.passing:
+            # The broker says that it is in trouble: this proves nothing about the message, however often it
+            # comes, nor do the connections that ended just before.
+            self._ended_alone = 0
+            return error
         outgoing, largest = self._speaks[1].outgoing, self._window.largest_in_flight()
         limit, hints = outgoing.frame_limit, [error.message]
         if isinstance(error, ConnectionLost) and limit is not None and largest > limit[0]:
@@ -400,7 +405,7 @@ class Sender:
         if not alone or self._ended_alone < _MOST_ENDED:
             return error if len(hints) == 1 else ConnectionLost(". ".join(hints))
         # A queue that is full may refuse without a word, and take the message later.
-        if isinstance(error, BrokerError) and not error.passing:
+        if isinstance(error, BrokerError):
             self._refused = self._window.first_receipt()
         return DestinationRefused(
             f"{self._ended_alone} connections in a row have ended after the same message alone was sent to "

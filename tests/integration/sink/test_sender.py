@@ -282,6 +282,38 @@ class TestRefusals:
             finish(sender, b"x")
         assert broker.connections == 3
 
+    @pytest.mark.rule("S.5")
+    @pytest.mark.parametrize(
+        "error",
+        [
+            # The node that has the queue boots; its own code failed; it stops.
+            b"message:not_found\n\nNOT_FOUND - home node 'rabbit@a' of durable queue 'q' in vhost '/' is "
+            b"down or inaccessible",
+            b"message:Processing error\n\n",
+            b"message:Server shutting down\n\n",
+        ],
+    )
+    def test_one_that_may_pass_is_no_refusal_however_often_it_comes(self, error: bytes) -> None:
+        """The broker is back at the fifth connection."""
+
+        def asked(connection: int, frame: bytes) -> bytes:
+            return b"ERROR\n%b\0" % error if frame.startswith(b"SEND") and connection < 5 else b""
+
+        broker = ScriptedBroker(b"x", asked)
+        with sending(broker.serve, reconnectDelay="100ms", reconnectDelayMax="200ms") as sender:
+            assert finish(sender, b"x").confirmed == 1
+        assert broker.connections == 5
+
+    @pytest.mark.rule("S.3", "S.5")
+    def test_one_that_may_pass_and_does_not_fails_the_task_in_time(self) -> None:
+        error = b"ERROR\nmessage:Processing error\n\n\0"
+        broker = ScriptedBroker(b"x", lambda _, frame: error if frame.startswith(b"SEND") else b"")
+        told = r"within reconnectTimeout \(1s\).*Processing error.*confirmed 0 messages"
+        options = {"reconnectTimeout": "1s", "reconnectDelay": "100ms", "reconnectDelayMax": "100ms"}
+        with sending(broker.serve, **options) as sender, pytest.raises(ConnectionLost, match=told):
+            finish(sender, b"x")
+        assert broker.connections > 3
+
     @pytest.mark.rule("S.6")
     def test_one_in_the_middle_leaves_the_counts_right(self) -> None:
         """Receipts that came before it count; what follows was sent and is not known."""
