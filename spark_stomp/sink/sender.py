@@ -275,7 +275,8 @@ class Sender:
             elif isinstance(event, ErrorReceived):
                 destination = self._window.destination(event.receipt_id)
                 self._refused = None if destination is None else event.receipt_id
-                raise connection.error_of(event, "" if destination is None else f"SEND to {destination}")
+                what = "" if destination is None else f"SEND to {destination}"
+                raise connection.error_of(event, what, self._window.destinations)
 
     def _made_progress(self, connection: Connection) -> None:
         blocked = self._progress.made()

@@ -146,9 +146,10 @@ def _open_session(endpoint: Endpoint, options: ConnectionOptions, config: Client
     stream = _open_stream(endpoint, options, deadline, config.limits.max_frame)
     # The values in CONNECT that no error may show.
     secrets = (config.passcode or "", *(value for _, value in options.secret_connect_headers))
-    connection = Connection(stream, ClientConnection(config), secrets=secrets)
+    names = (config.login or "", config.host, *(value for _, value in config.connect_headers))
+    connection = Connection(stream, ClientConnection(config), secrets=secrets, names=names)
     try:
-        _await_connected(connection, deadline, options, secrets)
+        _await_connected(connection, deadline, options, secrets, names)
     except BaseException:
         connection.close()
         raise
@@ -204,7 +205,11 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
 
 
 def _await_connected(
-    connection: Connection, deadline: float, options: ConnectionOptions, secrets: tuple[str, ...]
+    connection: Connection,
+    deadline: float,
+    options: ConnectionOptions,
+    secrets: tuple[str, ...],
+    names: tuple[str, ...],
 ) -> None:
     """Send CONNECT and read until CONNECTED. Errors before that say what kind of server this may be."""
     connection.session.connect(time.monotonic())
@@ -227,7 +232,7 @@ def _await_connected(
         for event in events:
             if isinstance(event, ErrorReceived):
                 raise connect_refused(
-                    event, connection.peer, options.client_id, options.virtual_host, secrets
+                    event, connection.peer, options.client_id, options.virtual_host, secrets, names
                 )
         if any(isinstance(event, Connected) for event in events):
             _answered[connection.peer] = time.monotonic()

@@ -65,6 +65,7 @@ class Connection:
         session: the session that reads and writes its frames.
         clock: returns seconds of a monotonic clock.
         secrets: texts that no error shows, although a broker may quote them.
+        names: what the broker may quote of CONNECT, which says nothing about what an ERROR means.
 
     Attributes:
         received: bytes that were read so far.
@@ -80,6 +81,7 @@ class Connection:
         session: ClientConnection,
         clock: Callable[[], float] = time.monotonic,
         secrets: Collection[str] = (),
+        names: Collection[str] = (),
     ) -> None:
         self.session = session
         self.received = 0
@@ -89,6 +91,7 @@ class Connection:
         self._stream = stream
         self._clock = clock
         self._secrets = secrets
+        self._names = names
         self._outgoing = memoryview(b"")
         self._failure: StompError | None = None
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -190,9 +193,13 @@ class Connection:
             self.session.beat(now)
             self._write()
 
-    def error_of(self, event: ErrorReceived, what: str = "") -> BrokerError:
-        """The exception for an ERROR frame. ``what`` names the request that it answers, if that is known."""
-        return broker_error(event, self.peer, what, self._secrets)
+    def error_of(self, event: ErrorReceived, what: str = "", names: Collection[str] = ()) -> BrokerError:
+        """The exception for an ERROR frame.
+
+        ``what`` names the request that it answers, if that is known; ``names`` are the destinations that it
+        may quote.
+        """
+        return broker_error(event, self.peer, what, self._secrets, (*self._names, *names))
 
     def disconnect(self, timeout: float | None = None, most: int | None = None) -> None:
         """Send DISCONNECT and wait for its receipt.

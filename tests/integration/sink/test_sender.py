@@ -382,6 +382,30 @@ class TestRefusals:
             sender.open()
             assert not answers and sender.figures.connections == 1
 
+    @pytest.mark.rule("4.8", "S.5")
+    @pytest.mark.parametrize("words", ["Access refused for user '{}'", "User {} is not authorized"])
+    def test_a_login_that_is_called_like_the_end_of_a_broker_is_sent_once(self, words: str) -> None:
+        connects: list[bytes] = []
+
+        def serve(connection: socket.socket) -> None:
+            connects.append(connection.recv(1 << 16))
+            connection.sendall(b"ERROR\nmessage:Bad CONNECT\n\n%b\0" % words.format("shutdown").encode())
+
+        login = {"login": "shutdown", "password": "wrong", "reconnectTimeout": "3s"}
+        with stomp_server(serve) as url:
+            for _ in range(2):
+                with sending(url, **login) as sender, pytest.raises(LoginRefused):
+                    sender.open()
+        assert len(connects) == 1
+
+    @pytest.mark.rule("S.5")
+    def test_a_destination_that_is_called_so_is_refused_the_third_time(self) -> None:
+        error = b"ERROR\nmessage:not authorized to write to address stopping\n\n\0"
+        broker = ScriptedBroker(b"x", lambda _, frame: error if frame.startswith(b"SEND") else b"")
+        with sending(broker.serve) as sender, pytest.raises(DestinationRefused, match="not authorized"):
+            send_row(sender, "/queue/stopping")
+        assert broker.connections == 3
+
     @pytest.mark.rule("S.5")
     def test_a_task_that_spark_tries_again_sends_a_refused_password_once(self) -> None:
         """Spark tries a task again at once, and most servers count the refusals."""
