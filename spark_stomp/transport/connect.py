@@ -30,7 +30,6 @@ from spark_stomp.errors import (
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
 from spark_stomp.protocol.handshake import may_be_misread
 from spark_stomp.quoting import duration
-from spark_stomp.transport.broker_errors import connect_refused
 from spark_stomp.transport.connection import Connection
 from spark_stomp.transport.logins import RefusedLogins, password_of
 from spark_stomp.transport.stream import Stream, reason, secure, tls_context
@@ -144,12 +143,13 @@ def _open_spelt(endpoint: Endpoint, options: ConnectionOptions, config: ClientCo
 def _open_session(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
     deadline = time.monotonic() + options.connect_timeout
     stream = _open_stream(endpoint, options, deadline, config.limits.max_frame)
-    # The values in CONNECT that no error may show.
-    secrets = (config.passcode or "", *(value for _, value in options.secret_connect_headers))
+    # The values in CONNECT and in the address that no error may show.
+    headers = (value for _, value in options.secret_connect_headers)
+    secrets = (config.passcode or "", *headers, *endpoint.secrets)
     names = (config.login or "", config.host, *(value for _, value in config.connect_headers))
     connection = Connection(stream, ClientConnection(config), secrets=secrets, names=names)
     try:
-        _await_connected(connection, deadline, options, secrets, names)
+        _await_connected(connection, deadline, options)
     except BaseException:
         connection.close()
         raise
@@ -204,13 +204,7 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     return sock
 
 
-def _await_connected(
-    connection: Connection,
-    deadline: float,
-    options: ConnectionOptions,
-    secrets: tuple[str, ...],
-    names: tuple[str, ...],
-) -> None:
+def _await_connected(connection: Connection, deadline: float, options: ConnectionOptions) -> None:
     """Send CONNECT and read until CONNECTED. Errors before that say what kind of server this may be."""
     connection.session.connect(time.monotonic())
     while (remaining := deadline - time.monotonic()) > 0:
@@ -231,9 +225,7 @@ def _await_connected(
             ) from error
         for event in events:
             if isinstance(event, ErrorReceived):
-                raise connect_refused(
-                    event, connection.peer, options.client_id, options.virtual_host, secrets, names
-                )
+                raise connection.refusal_of(event, options.client_id, options.virtual_host)
         if any(isinstance(event, Connected) for event in events):
             _answered[connection.peer] = time.monotonic()
             return
