@@ -49,7 +49,8 @@ def _warn_of_unknown(destination: str) -> None:
 class _Outage:
     """The time from the end of a connection to the first receipt on the next one.
 
-    An outage also begins if the first connection fails.
+    An outage also begins if the first connection fails. A connection without a receipt does not end it, but
+    its time does not count for ``reconnectTimeout``: it may be a broker that was blocked for long.
 
     Args:
         options: for how long, and how often, to connect again.
@@ -63,10 +64,17 @@ class _Outage:
         self._began = self._ended = now
         self._unconfirmed = unconfirmed
         self._lost = lost
+        self._connected = False
 
     def connected(self, now: float) -> None:
         """A new connection is open."""
-        self._ended = now
+        self._ended, self._connected = now, True
+
+    def failed(self, now: float) -> None:
+        """The connection has ended without a receipt, or none could be had."""
+        if self._connected:
+            self.retry.leave_out(now - self._ended)
+            self._connected = False
 
     def summary(self) -> str:
         """The log line at the end of the outage."""
@@ -363,6 +371,7 @@ class Sender:
         self._outage = self._outage or _Outage(
             self._options.reconnect, now, self._window.unconfirmed, lost=lost
         )
+        self._outage.failed(now)
         retry = self._outage.retry
         delay = retry.next_delay(error, now)
         if delay is None:

@@ -482,6 +482,22 @@ class TestABrokenConnection:
         assert time.monotonic() - begun < 20
 
     @pytest.mark.rule("S.3")
+    def test_is_replaced_however_long_the_one_before_confirmed_nothing(self) -> None:
+        """The time of a connection without a receipt is no time without a connection."""
+
+        def asked(connection: int, frame: bytes) -> bytes:
+            if not frame.startswith(b"SEND") or connection > 2:
+                return b""
+            if connection == 2:
+                pause(1.5)  # it was blocked, and is then restarted
+            return CLOSE
+
+        broker = ScriptedBroker(b"x", asked)
+        with sending(broker.serve, reconnectTimeout="1s") as sender:
+            assert finish(sender, b"x").confirmed == 1
+        assert broker.connections == 3
+
+    @pytest.mark.rule("S.3")
     def test_is_not_replaced_if_all_is_confirmed(self, caplog: pytest.LogCaptureFixture) -> None:
         """The broker goes between the last receipt and the end of the task."""
         with DevBroker() as broker:
