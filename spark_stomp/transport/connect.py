@@ -136,7 +136,11 @@ def _open_spelt(endpoint: Endpoint, options: ConnectionOptions, config: ClientCo
         if isinstance(error, ClientIdInUse) or not may_be_misread(config, refused=refused):
             raise
     connection = _open_session(endpoint, options, replace(config, escaped=not config.escaped))
-    _unescaping.symmetric_difference_update((endpoint,))
+    # Not toggled: another thread may have found out the same meanwhile.
+    if config.escaped:
+        _unescaping.discard(endpoint)
+    else:
+        _unescaping.add(endpoint)
     return connection
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -189,6 +190,33 @@ class TestABackslash:
                 broker.connects = 0
                 connected(url, login=login, password=password).close()
                 assert broker.connects == count
+
+    def test_two_connections_that_find_it_out_at_once_know_it_both(self) -> None:
+        met = threading.Barrier(2)
+        asked: list[bytes] = []
+
+        def serve(connection: socket.socket) -> None:
+            asked.append(connection.recv(1 << 16))
+            if rb"passcode:a\\nb" not in asked[-1]:
+                connection.sendall(b"ERROR\nmessage:Bad CONNECT\n\n\0")
+                return
+            if len(asked) <= 4:
+                met.wait(PATIENCE)
+            connection.sendall(b"CONNECTED\nversion:1.2\n\n\0")
+            connection.recv(1)
+
+        with stomp_server(serve) as url:
+
+            def connects() -> None:
+                connected(url, login="ada", password=r"a\nb").close()
+
+            both = [threading.Thread(target=connects) for _ in range(2)]
+            for one in both:
+                one.start()
+            for one in both:
+                one.join(PATIENCE)
+            connects()
+        assert len(asked) == 5
 
     @pytest.mark.rule("4.8")
     @pytest.mark.parametrize(
