@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from spark_stomp.errors import (
     TransportError,
     VersionError,
 )
-from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
+from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived, Event
 from spark_stomp.protocol.handshake import may_be_misread
 from spark_stomp.quoting import duration
 from spark_stomp.transport.connection import Connection
@@ -227,11 +228,7 @@ def _await_connected(connection: Connection, deadline: float, options: Connectio
                 f"{error.message}, without answering CONNECT; is it a STOMP port, and does it want TLS "
                 f"(stomp+ssl://) or a client certificate (tlsCertFile)?{in_use}"
             ) from error
-        for event in events:
-            if isinstance(event, ErrorReceived):
-                raise connection.refusal_of(event, options.client_id, options.virtual_host)
-        if any(isinstance(event, Connected) for event in events):
-            _answered[connection.peer] = time.monotonic()
+        if _is_connected(connection, events, options):
             return
     doubt = "; is it a STOMP port?"
     if (before := _answered.get(connection.peer)) is not None:
@@ -240,3 +237,18 @@ def _await_connected(connection: Connection, deadline: float, options: Connectio
         f"{connection.peer} accepted the connection but did not answer CONNECT within "
         f"connectTimeout ({options.connect_timeout:g}s){doubt}"
     )
+
+
+def _is_connected(connection: Connection, events: Sequence[Event], options: ConnectionOptions) -> bool:
+    """Whether CONNECTED is among the events. Raises the error of an ERROR before it, or behind it."""
+    accepted = False
+    for event in events:
+        if isinstance(event, Connected):
+            _answered[connection.peer] = time.monotonic()
+            accepted = True
+        elif isinstance(event, ErrorReceived):
+            # Behind CONNECTED it is no refused login, which is not sent again for a while.
+            if accepted:
+                raise connection.error_of(event)
+            raise connection.refusal_of(event, options.client_id, options.virtual_host)
+    return accepted

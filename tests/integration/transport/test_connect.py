@@ -19,6 +19,7 @@ from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
+    BrokerError,
     ClientIdInUse,
     ConnectFailed,
     ConnectTimeout,
@@ -259,6 +260,23 @@ def test_each_address_gets_what_the_file_has_then(tmp_path: Path) -> None:
 
     with stomp_server(rotate) as url, DevBroker(users={"ada": "new"}) as broker:
         connect(f"{url},{broker.url}", login="ada", passwordFile=file)
+
+
+@pytest.mark.rule("4.8")
+def test_an_error_that_comes_together_with_connected_refuses_no_login() -> None:
+    """The same password is sent again at once."""
+    connects: list[bytes] = []
+
+    def serve(connection: socket.socket) -> None:
+        connects.append(connection.recv(1 << 16))
+        connection.sendall(b"CONNECTED\nversion:1.2\n\n\0ERROR\nmessage:too many connections\n\n\0")
+
+    with stomp_server(serve) as url:
+        for _ in range(2):
+            with pytest.raises(BrokerError, match="ended the connection: too many connections") as error:
+                connected(url, login="ada", password="right")
+            assert type(error.value) is BrokerError
+    assert len(connects) == 2
 
 
 def test_no_common_version() -> None:
