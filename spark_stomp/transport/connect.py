@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_stomp.brokers import DIALECTS, dialect_named
 from spark_stomp.errors import (
@@ -193,7 +193,7 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
 
 def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     try:
-        sock = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout)
+        sock = _connect_any(endpoint, timeout)
     except TimeoutError as error:
         raise ConnectTimeout(f"no connection to {peer} within connectTimeout ({timeout:g}s)") from error
     except ConnectionRefusedError as error:
@@ -206,6 +206,34 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+    return sock
+
+
+def _connect_any(endpoint: Endpoint, timeout: float) -> socket.socket:
+    """Connect to the first address of the host that answers, in ``timeout`` seconds for all of them.
+
+    Each gets an equal share of the time left: if one hangs, the others are tried too. Raises the OSError of
+    the last one.
+    """
+    deadline = time.monotonic() + timeout
+    addresses = socket.getaddrinfo(endpoint.host, endpoint.port, 0, socket.SOCK_STREAM)
+    failure = OSError("the host has no address")
+    for place, (family, kind, protocol, _, address) in enumerate(addresses):
+        share = (deadline - time.monotonic()) / (len(addresses) - place)
+        try:
+            return _connect_one(socket.socket(family, kind, protocol), address, max(0.001, share))
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _connect_one(sock: socket.socket, address: Any, timeout: float) -> socket.socket:
+    try:
+        sock.settimeout(timeout)
+        sock.connect(address)
+    except BaseException:
+        sock.close()
+        raise
     return sock
 
 

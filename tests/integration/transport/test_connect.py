@@ -10,12 +10,13 @@ import threading
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.fronts import websocket_front
 from support.options import connected
 from support.tcp import says, stomp_server, tcp_server, unused_port
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, pause
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
@@ -343,6 +344,45 @@ def test_a_client_id_in_use_is_told_from_a_refused_login(
     assert isinstance(refused, LoginRefused)
     assert isinstance(refused, ClientIdInUse) == (told is not None)
     assert told is None or (told in str(refused) and f"clientId {options['clientId']}" in str(refused))
+
+
+class TestANameWithSeveralAddresses:
+    """connectTimeout is for all of them together."""
+
+    def resolve(self, monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
+        told = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: told)
+
+    def hang(self, monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
+        """Who connects there waits for its timeout."""
+
+        class Hanging(socket.socket):
+            def connect(self, address: Any) -> None:
+                if address[1] in ports:
+                    pause(self.gettimeout() or PATIENCE)
+                    raise TimeoutError("timed out")
+                super().connect(address)
+
+        monkeypatch.setattr(socket, "socket", Hanging)
+
+    def test_that_all_hang_costs_the_timeout_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resolve(monkeypatch, 1, 2, 3)
+        self.hang(monkeypatch, 1, 2, 3)
+        begun = time.monotonic()
+        with pytest.raises(ConnectTimeout, match=r"no connection to h:1 within connectTimeout \(0\.6s\)"):
+            connected("stomp://h:1", connectTimeout="600ms")
+        assert 0.5 < time.monotonic() - begun < 1.2
+
+    def test_each_gets_its_share(self, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resolve(monkeypatch, 1, devbroker.port)
+        self.hang(monkeypatch, 1)
+        assert connect("stomp://h:1", connectTimeout="2s") == "1.2"
+
+    def test_if_none_answers_the_last_one_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resolve(monkeypatch, 1, unused_port())
+        self.hang(monkeypatch, 1)
+        with pytest.raises(ConnectFailed, match=r"cannot connect to h:1: .*refused"):
+            connected("stomp://h:1", connectTimeout="600ms")
 
 
 class TestSeveralEndpoints:
