@@ -18,7 +18,7 @@ from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
 from spark_stomp.protocol import Limits
 from spark_stomp.protocol.encoder import SEND_OWNS, ValueRule, refused_by
-from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.protocol.frames import HeaderPairs, grammar_of
 from spark_stomp.quoting import quoted
 from spark_stomp.sink.cells import Entries, as_binary
 
@@ -193,7 +193,7 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
         dead_letter=message.dead_letter_destination or "",
         limits=replace(limits, max_header_line=min(limits.max_header_line, longest)),
         max_header_name=outgoing.max_header_name or sys.maxsize,
-        unescaped=outgoing.unescapes_always and version == "1.0",
+        unescaped=outgoing.unescapes_always and not grammar_of(version).escapes,
         reply_name=outgoing.reply_name,
         encoded=outgoing.encoded,
         most_messages=options.receipt_window,
