@@ -220,6 +220,13 @@ def _time_to_live(message: MessageOptions, columns: SinkColumns, dialect: Dialec
     absolute, relative = dialect.outgoing.expires_header, dialect.outgoing.ttl_header
     milliseconds = None if message.ttl is None else max(1, round(message.ttl * 1000))
     header = absolute or relative
+    if relative is not None and milliseconds is not None:
+        rule = refused_by(dialect.outgoing.values, relative, str(milliseconds))
+        if rule is not None:
+            raise UnsupportedError(
+                f"ttl cannot go to this broker ({dialect.name}): it is {milliseconds} ms, and must "
+                f"{rule.says}"
+            )
     if header is not None:
         return TimeToLive(header, absolute is not None, milliseconds)
     if milliseconds is None and "ttl" not in columns.columns:

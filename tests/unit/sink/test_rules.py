@@ -335,6 +335,16 @@ def test_time_to_live_as_a_duration() -> None:
     assert frame("rabbitmq", {"body": b"", "ttl": None}).get("expiration") is None
 
 
+def test_time_to_live_that_the_broker_refuses() -> None:
+    """RabbitMQ takes ten years. It would end the connection, for the option as for the column."""
+    assert frame("rabbitmq", {"body": b""}, ttl="3644d").get("expiration") == "314841600000"
+    with pytest.raises(UnsupportedError, match=r"ttl cannot .*rabbitmq.* from 1 to 314999999999 ms"):
+        frame("rabbitmq", {"body": b""}, ttl="3650d")
+    with pytest.raises(SinkRowError, match=r"from 1 to 314999999999 ms"):
+        frame("rabbitmq", {"body": b"", "ttl": 315_360_000_000})
+    assert frame("artemis", {"body": b""}, ttl="3650d").get("expires")
+
+
 def test_time_to_live_on_a_broker_that_has_none() -> None:
     with pytest.raises(UnsupportedError, match=r"ttl is given.*generic"):
         frame("generic", {"body": b""}, ttl="1s")
