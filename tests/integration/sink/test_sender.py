@@ -17,7 +17,7 @@ from support.brokers.base import free_ports
 from support.logins import CountedUsers
 from support.options import sink_options
 from support.proxy import FaultProxy, Way
-from support.scripted import CLOSE, DIFFERS, ScriptedBroker, receipt_for
+from support.scripted import CLOSE, DIFFERS, RabbitMQ, ScriptedBroker, receipt_for
 from support.slices import encoded, slices
 from support.tcp import says, stomp_server
 from support.waiting import PATIENCE, pause, wait_until
@@ -113,6 +113,17 @@ def send_row(sender: Sender, destination: str) -> None:
     (part,) = encoder.slices(pa.record_batch({"body": [b"x"], "destination": [destination]}))
     sender.send(part)
     sender.finish()
+
+
+@pytest.mark.rule("S.14")
+def test_a_queue_that_another_connection_has_as_exclusive_is_there() -> None:
+    """RabbitMQ takes what is sent to it, and refuses to say more to those who ask."""
+    words = "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'mine' in vhost '/'. It could"
+    rabbit = RabbitMQ(silent=words)
+    with sending(rabbit.broker.serve) as sender:
+        send_row(sender, "/amq/queue/mine")
+        assert sender.figures.confirmed == 1
+    assert rabbit.questions == ["mine"]
 
 
 @pytest.mark.rule("S.4")
