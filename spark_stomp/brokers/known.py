@@ -39,8 +39,10 @@ GENERIC: Final = Dialect(
     ),
     lasting=LASTING,
     errors=ErrorTexts(
-        # The last one is Apollo while it replays its log.
-        stopping=r"(?i:\bshut(ting)?[ -]?down\b|\bbeing (stopped|shut)|\bstopping\b|^virtual host stopped)",
+        # The last one is Apollo while it replays its log. A part of a name, such as train.stopping-points, is
+        # no word.
+        stopping=r"(?i:(?<![\w./@:-])(?:shut(?:ting)?[ -]?down|being (?:stopped|shut)|stopping)"
+        r"(?![\w/@-]|[.:]\w)|^virtual host stopped)",
         # Spring's relay.
         no_broker=r"^(Broker not available|Failed to connect|Connection to broker closed)",
     ),

@@ -38,6 +38,9 @@ nothing."""
 NO_STREAM: Final = f"PRECONDITION_FAILED - invalid arg '{OFFSET}'"
 NO_RIGHT: Final = "ACCESS_REFUSED"
 NO_QUEUE: Final = "NOT_FOUND - no queue"
+# The queue is there, is no stream, and another connection has it as exclusive: others may send to it (seen
+# with 3.10 and 4.3 in November 2026).
+LOCKED: Final = "RESOURCE_LOCKED - cannot obtain exclusive access"
 
 # RabbitMQ distinguishes upper and lower case in these names. If a queue does not exist, it declares the queue
 # with the arguments that are among these headers (rabbit_stomp_headers.hrl). Newer releases read more of

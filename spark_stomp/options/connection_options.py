@@ -135,7 +135,7 @@ class ConnectionOptions:
         "Heart-beats to offer and to ask for. Without the broker's, its end is noticed within two minutes.",
     )
     connect_timeout: float = EVERYWHERE.option(
-        "connectTimeout", TIMEOUT, "10s", "Limit for the connection, TLS and CONNECTED, per address."
+        "connectTimeout", TIMEOUT, "10s", "Limit for the connection, TLS and CONNECTED, per address of `url`."
     )
     connect_headers: HeaderPairs = EVERYWHERE.option(
         "connectHeaders",

@@ -252,7 +252,7 @@ class Reading:
         events = self._reader.poll(connection, timeout)
         for event in events:
             if acks_wait and isinstance(event, ErrorReceived) and event.receipt_id not in requests:
-                raise connection.error_of(event)
+                raise connection.error_of(event, names=self._settings.destinations)
         return events
 
     def _choose_window(self) -> None:
@@ -330,7 +330,7 @@ class Reading:
             elif isinstance(event, Frame):
                 self._warn_once("stray", foreign_message(event))
             elif isinstance(event, ErrorReceived):
-                raise connection.error_of(event)
+                raise connection.error_of(event, names=self._settings.destinations)
         if events:
             self._common.notify()
 

@@ -197,6 +197,8 @@ class SliceFrames:
 
     def _default(self, name: str, value: str, left: Flags) -> list[FramePart]:
         """A header that the options set, for the rows flagged in ``left``, which do not set it."""
+        # An option's value is no column, so nothing else has looked for these bytes.
+        _require(not any(byte in value.encode() for byte in self._forbidden))
         line = self._head(name) + escape_text(value, self._rules.version).encode()
         _require(len(line) - 1 <= self._rules.limits.max_header_line)
         if left.all():
@@ -212,6 +214,7 @@ class SliceFrames:
         return [pc.binary_join_element_wise(self._head(name), wire, b"").fill_null(b"")]
 
     def _head(self, name: str) -> bytes:
+        _require(not any(byte in name.encode() for byte in self._forbidden))
         return b"\n" + escape_text(name, self._rules.version).encode() + b":"
 
     def _wire(self, name: str, values: pa.Array) -> pa.Array:

@@ -18,7 +18,7 @@ from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
 from spark_stomp.protocol import Limits
 from spark_stomp.protocol.encoder import SEND_OWNS, ValueRule, refused_by
-from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.protocol.frames import HeaderPairs, grammar_of
 from spark_stomp.quoting import quoted
 from spark_stomp.sink.cells import Entries, as_binary
 
@@ -193,7 +193,7 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
         dead_letter=message.dead_letter_destination or "",
         limits=replace(limits, max_header_line=min(limits.max_header_line, longest)),
         max_header_name=outgoing.max_header_name or sys.maxsize,
-        unescaped=outgoing.unescapes_always and version == "1.0",
+        unescaped=outgoing.unescapes_always and not grammar_of(version).escapes,
         reply_name=outgoing.reply_name,
         encoded=outgoing.encoded,
         most_messages=options.receipt_window,
@@ -220,6 +220,13 @@ def _time_to_live(message: MessageOptions, columns: SinkColumns, dialect: Dialec
     absolute, relative = dialect.outgoing.expires_header, dialect.outgoing.ttl_header
     milliseconds = None if message.ttl is None else max(1, round(message.ttl * 1000))
     header = absolute or relative
+    if relative is not None and milliseconds is not None:
+        rule = refused_by(dialect.outgoing.values, relative, str(milliseconds))
+        if rule is not None:
+            raise UnsupportedError(
+                f"ttl cannot go to this broker ({dialect.name}): it is {milliseconds} ms, and must "
+                f"{rule.says}"
+            )
     if header is not None:
         return TimeToLive(header, absolute is not None, milliseconds)
     if milliseconds is None and "ttl" not in columns.columns:

@@ -49,7 +49,8 @@ def _warn_of_unknown(destination: str) -> None:
 class _Outage:
     """The time from the end of a connection to the first receipt on the next one.
 
-    An outage also begins if the first connection fails.
+    An outage also begins if the first connection fails. A connection without a receipt does not end it, but
+    its time does not count for ``reconnectTimeout``: it may be a broker that was blocked for long.
 
     Args:
         options: for how long, and how often, to connect again.
@@ -63,10 +64,17 @@ class _Outage:
         self._began = self._ended = now
         self._unconfirmed = unconfirmed
         self._lost = lost
+        self._connected = False
 
     def connected(self, now: float) -> None:
         """A new connection is open."""
-        self._ended = now
+        self._ended, self._connected = now, True
+
+    def failed(self, now: float) -> None:
+        """The connection has ended without a receipt, or none could be had."""
+        if self._connected:
+            self.retry.leave_out(now - self._ended)
+            self._connected = False
 
     def summary(self) -> str:
         """The log line at the end of the outage."""
@@ -176,6 +184,11 @@ class Sender:
             self._disconnect()
         return self.figures
 
+    def _nothing_left(self) -> bool:
+        """Whether a connection was open, and the broker has confirmed all that it was given."""
+        with self._lock:
+            return self._speaks is not None and not self._window.unfinished
+
     # --- over one connection; the lock is held
 
     def _send_rest(self, connection: Connection) -> None:
@@ -270,7 +283,8 @@ class Sender:
             elif isinstance(event, ErrorReceived):
                 destination = self._window.destination(event.receipt_id)
                 self._refused = None if destination is None else event.receipt_id
-                raise connection.error_of(event, "" if destination is None else f"SEND to {destination}")
+                what = "" if destination is None else f"SEND to {destination}"
+                raise connection.error_of(event, what, self._window.destinations)
 
     def _made_progress(self, connection: Connection) -> None:
         blocked = self._progress.made()
@@ -291,8 +305,12 @@ class Sender:
     # --- one connection after the other
 
     def _until_done(self, step: Callable[[Connection], None]) -> None:
-        """Do ``step`` on a connection. If that breaks, do it again on the next one."""
-        while True:
+        """Do ``step`` on a connection. If that breaks, do it again on the next one, if anything is left.
+
+        If all is confirmed, neither a connection that broke nor one that cannot be had is an error: Spark
+        would only send all again.
+        """
+        while not self._nothing_left():
             try:
                 connection = self._connected()
                 with self._lock:
@@ -301,7 +319,9 @@ class Sender:
                     step(connection)
                     return
             except StompError as error:
-                self._recover(error)
+                self._close()
+                if not self._nothing_left():
+                    self._recover(error)
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -337,7 +357,6 @@ class Sender:
 
     def _recover(self, error: StompError) -> None:
         """Wait until the next attempt to connect. If there is none left, raise the error of the task."""
-        self._close()
         error = self._judged(error)
         if self._is_left_out(error):
             return
@@ -352,6 +371,7 @@ class Sender:
         self._outage = self._outage or _Outage(
             self._options.reconnect, now, self._window.unconfirmed, lost=lost
         )
+        self._outage.failed(now)
         retry = self._outage.retry
         delay = retry.next_delay(error, now)
         if delay is None:
@@ -375,6 +395,11 @@ class Sender:
         """
         if not isinstance(error, ConnectionLost | BrokerError) or self._speaks is None:
             return error
+        if error.passing:
+            # The broker says that it is in trouble: this proves nothing about the message, however often it
+            # comes, nor do the connections that ended just before.
+            self._ended_alone = 0
+            return error
         outgoing, largest = self._speaks[1].outgoing, self._window.largest_in_flight()
         limit, hints = outgoing.frame_limit, [error.message]
         if isinstance(error, ConnectionLost) and limit is not None and largest > limit[0]:
@@ -390,7 +415,7 @@ class Sender:
         if not alone or self._ended_alone < _MOST_ENDED:
             return error if len(hints) == 1 else ConnectionLost(". ".join(hints))
         # A queue that is full may refuse without a word, and take the message later.
-        if isinstance(error, BrokerError) and not error.passing:
+        if isinstance(error, BrokerError):
             self._refused = self._window.first_receipt()
         return DestinationRefused(
             f"{self._ended_alone} connections in a row have ended after the same message alone was sent to "
@@ -433,8 +458,9 @@ class Sender:
         )
 
     def _disconnect(self) -> None:
-        assert self._connection is not None
         self._stop_pump()
+        if self._connection is None:
+            return  # it was lost after the last receipt
         self._progress.made()
         # Every message is confirmed. If the task failed here, Spark would only send all of them again.
         try:

@@ -174,6 +174,11 @@ class ReceiptWindow:
         return any(held.unsent for held in self._held)
 
     @property
+    def unfinished(self) -> bool:
+        """Whether there are messages that are not confirmed, whether they were sent or not."""
+        return bool(self._held)
+
+    @property
     def unconfirmed(self) -> int:
         """How many messages were sent, on any connection, and are not confirmed."""
         return sum(held.tried - (len(held.encoded) - held.left) for held in self._held)

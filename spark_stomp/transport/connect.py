@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_stomp.brokers import DIALECTS, dialect_named
 from spark_stomp.errors import (
@@ -27,10 +28,9 @@ from spark_stomp.errors import (
     TransportError,
     VersionError,
 )
-from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
+from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived, Event
 from spark_stomp.protocol.handshake import may_be_misread
 from spark_stomp.quoting import duration
-from spark_stomp.transport.broker_errors import connect_refused
 from spark_stomp.transport.connection import Connection
 from spark_stomp.transport.logins import RefusedLogins, password_of
 from spark_stomp.transport.stream import Stream, reason, secure, tls_context
@@ -137,18 +137,24 @@ def _open_spelt(endpoint: Endpoint, options: ConnectionOptions, config: ClientCo
         if isinstance(error, ClientIdInUse) or not may_be_misread(config, refused=refused):
             raise
     connection = _open_session(endpoint, options, replace(config, escaped=not config.escaped))
-    _unescaping.symmetric_difference_update((endpoint,))
+    # Not toggled: another thread may have found out the same meanwhile.
+    if config.escaped:
+        _unescaping.discard(endpoint)
+    else:
+        _unescaping.add(endpoint)
     return connection
 
 
 def _open_session(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
     deadline = time.monotonic() + options.connect_timeout
     stream = _open_stream(endpoint, options, deadline, config.limits.max_frame)
-    # The values in CONNECT that no error may show.
-    secrets = (config.passcode or "", *(value for _, value in options.secret_connect_headers))
-    connection = Connection(stream, ClientConnection(config), secrets=secrets)
+    # The values in CONNECT and in the address that no error may show.
+    headers = (value for _, value in options.secret_connect_headers)
+    secrets = (config.passcode or "", *headers, *endpoint.secrets)
+    names = (config.login or "", config.host, *(value for _, value in config.connect_headers))
+    connection = Connection(stream, ClientConnection(config), secrets=secrets, names=names)
     try:
-        _await_connected(connection, deadline, options, secrets)
+        _await_connected(connection, deadline, options)
     except BaseException:
         connection.close()
         raise
@@ -187,7 +193,7 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
 
 def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     try:
-        sock = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout)
+        sock = _connect_any(endpoint, timeout)
     except TimeoutError as error:
         raise ConnectTimeout(f"no connection to {peer} within connectTimeout ({timeout:g}s)") from error
     except ConnectionRefusedError as error:
@@ -203,9 +209,35 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     return sock
 
 
-def _await_connected(
-    connection: Connection, deadline: float, options: ConnectionOptions, secrets: tuple[str, ...]
-) -> None:
+def _connect_any(endpoint: Endpoint, timeout: float) -> socket.socket:
+    """Connect to the first address of the host that answers, in ``timeout`` seconds for all of them.
+
+    Each gets an equal share of the time left: if one hangs, the others are tried too. Raises the OSError of
+    the last one.
+    """
+    deadline = time.monotonic() + timeout
+    addresses = socket.getaddrinfo(endpoint.host, endpoint.port, 0, socket.SOCK_STREAM)
+    failure = OSError("the host has no address")
+    for place, (family, kind, protocol, _, address) in enumerate(addresses):
+        share = (deadline - time.monotonic()) / (len(addresses) - place)
+        try:
+            return _connect_one(socket.socket(family, kind, protocol), address, max(0.001, share))
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _connect_one(sock: socket.socket, address: Any, timeout: float) -> socket.socket:
+    try:
+        sock.settimeout(timeout)
+        sock.connect(address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _await_connected(connection: Connection, deadline: float, options: ConnectionOptions) -> None:
     """Send CONNECT and read until CONNECTED. Errors before that say what kind of server this may be."""
     connection.session.connect(time.monotonic())
     while (remaining := deadline - time.monotonic()) > 0:
@@ -224,13 +256,7 @@ def _await_connected(
                 f"{error.message}, without answering CONNECT; is it a STOMP port, and does it want TLS "
                 f"(stomp+ssl://) or a client certificate (tlsCertFile)?{in_use}"
             ) from error
-        for event in events:
-            if isinstance(event, ErrorReceived):
-                raise connect_refused(
-                    event, connection.peer, options.client_id, options.virtual_host, secrets
-                )
-        if any(isinstance(event, Connected) for event in events):
-            _answered[connection.peer] = time.monotonic()
+        if _is_connected(connection, events, options):
             return
     doubt = "; is it a STOMP port?"
     if (before := _answered.get(connection.peer)) is not None:
@@ -239,3 +265,18 @@ def _await_connected(
         f"{connection.peer} accepted the connection but did not answer CONNECT within "
         f"connectTimeout ({options.connect_timeout:g}s){doubt}"
     )
+
+
+def _is_connected(connection: Connection, events: Sequence[Event], options: ConnectionOptions) -> bool:
+    """Whether CONNECTED is among the events. Raises the error of an ERROR before it, or behind it."""
+    accepted = False
+    for event in events:
+        if isinstance(event, Connected):
+            _answered[connection.peer] = time.monotonic()
+            accepted = True
+        elif isinstance(event, ErrorReceived):
+            # Behind CONNECTED it is no refused login, which is not sent again for a while.
+            if accepted:
+                raise connection.error_of(event)
+            raise connection.refusal_of(event, options.client_id, options.virtual_host)
+    return accepted

@@ -16,9 +16,11 @@ from types import TracebackType
 
 from spark_stomp.errors import (
     BrokerError,
+    ConnectFailed,
     ConnectionLost,
     DeliveryError,
     HeartbeatLost,
+    LoginRefused,
     ReceiptTimeout,
     RemoteProtocolError,
     StompError,
@@ -34,7 +36,7 @@ from spark_stomp.protocol import (
     HeartbeatReceived,
     ReceiptReceived,
 )
-from spark_stomp.transport.broker_errors import broker_error, without_secrets
+from spark_stomp.transport.broker_errors import broker_error, connect_refused, without_secrets
 from spark_stomp.transport.stream import READ_SIZE, Stream, TlsSession
 
 log = get_log(__name__)
@@ -65,6 +67,7 @@ class Connection:
         session: the session that reads and writes its frames.
         clock: returns seconds of a monotonic clock.
         secrets: texts that no error shows, although a broker may quote them.
+        names: what the broker may quote of CONNECT, which says nothing about what an ERROR means.
 
     Attributes:
         received: bytes that were read so far.
@@ -80,6 +83,7 @@ class Connection:
         session: ClientConnection,
         clock: Callable[[], float] = time.monotonic,
         secrets: Collection[str] = (),
+        names: Collection[str] = (),
     ) -> None:
         self.session = session
         self.received = 0
@@ -89,6 +93,7 @@ class Connection:
         self._stream = stream
         self._clock = clock
         self._secrets = secrets
+        self._names = names
         self._outgoing = memoryview(b"")
         self._failure: StompError | None = None
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -190,9 +195,19 @@ class Connection:
             self.session.beat(now)
             self._write()
 
-    def error_of(self, event: ErrorReceived, what: str = "") -> BrokerError:
-        """The exception for an ERROR frame. ``what`` names the request that it answers, if that is known."""
-        return broker_error(event, self.peer, what, self._secrets)
+    def refusal_of(
+        self, event: ErrorReceived, client_id: str | None, host: str
+    ) -> LoginRefused | ConnectFailed:
+        """The exception for an ERROR frame in answer to a CONNECT with ``client_id`` and ``host``."""
+        return connect_refused(event, self.peer, client_id, host, self._secrets, self._names)
+
+    def error_of(self, event: ErrorReceived, what: str = "", names: Collection[str] = ()) -> BrokerError:
+        """The exception for an ERROR frame.
+
+        ``what`` names the request that it answers, if that is known; ``names`` are the destinations that it
+        may quote.
+        """
+        return broker_error(event, self.peer, what, self._secrets, (*self._names, *names))
 
     def disconnect(self, timeout: float | None = None, most: int | None = None) -> None:
         """Send DISCONNECT and wait for its receipt.
@@ -298,13 +313,21 @@ class Connection:
         except BlockingIOError:
             return
 
+    def _end(self, error: StompError) -> None:
+        """The connection has ended because of ``error``. No other method sets the reason.
+
+        It may quote what the broker sent, a frame or the reason for which it closes a WebSocket, and the
+        broker may quote secrets there.
+        """
+        self._failure = type(error)(without_secrets(error.message, self._secrets))
+
     def _tick(self) -> None:
         # Always after reading. Bytes that waited in the socket while this thread could not run are signs of
         # life, and must not count as silence.
         try:
             self.session.tick(self._clock())
         except HeartbeatLost as error:
-            self._failure = self._failure or error
+            self._end(self._failure or error)
 
     def _read(self) -> None:
         """Pass what has arrived to the session. The end of the stream ends the connection."""
@@ -313,14 +336,13 @@ class Connection:
             try:
                 data = self._stream.read(min(self._most - count, READ_SIZE))
             except TransportError as error:
-                # The server of a WebSocket may quote a secret when it says why it closes.
-                self._failure = type(error)(without_secrets(error.message, self._secrets))
+                self._end(error)
                 return
             if data is None:
                 return
             if not data:
                 self.session.receive_eof(self._clock())
-                self._failure = ConnectionLost(f"{self.peer} closed the connection")
+                self._end(ConnectionLost(f"{self.peer} closed the connection"))
                 return
             now = self._clock()
             self.session.receive_data(data, now)
@@ -337,8 +359,7 @@ class Connection:
                 if not isinstance(event, HeartbeatReceived):
                     events.append(event)
         except RemoteProtocolError as error:
-            # The error may quote bytes that the broker sent, secrets among them.
-            self._failure = type(error)(without_secrets(error.message, self._secrets))
+            self._end(error)
         if self._failure is not None and not events:
             raise self._failure
         return events
@@ -356,7 +377,7 @@ class Connection:
                 # What the broker sent before it closed the connection is often an ERROR frame.
                 self._outgoing = memoryview(b"")
                 self._read()
-                self._failure = self._failure or error
+                self._end(self._failure or error)
                 return
             self.written += sent
             self._outgoing = self._outgoing[sent:]

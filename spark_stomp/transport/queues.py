@@ -6,6 +6,7 @@ import time
 
 from spark_stomp.brokers.rabbitmq import (
     BY_NAME,
+    LOCKED,
     NO_QUEUE,
     NO_RIGHT,
     NO_STREAM,
@@ -67,7 +68,7 @@ def _ask(connection: Connection, destination: str, timeout: float) -> bool | Non
         return True
     # In the text as it came, because a secret may be a part of these words, and at its beginning, because it
     # quotes the name of the queue.
-    if answer.detail.startswith(NO_STREAM):
+    if answer.detail.startswith((NO_STREAM, LOCKED)):
         return False
     if answer.detail.startswith(NO_RIGHT):
         return None

@@ -109,6 +109,10 @@ class Retry:
             self._away_since = now
             self._delay = self._options.first_delay
 
+    def leave_out(self, seconds: float) -> None:
+        """There was a connection for so long, which achieved nothing: this is no time without one."""
+        self._away_since += seconds
+
     def next_delay(self, error: StompError, now: float) -> float | None:
         """Seconds to wait after ``error`` before the next attempt; None if ``timeout`` has passed."""
         longest = self._options.longest_delay

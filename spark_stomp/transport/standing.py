@@ -28,7 +28,7 @@ from urllib.parse import quote
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.rabbitmq import stream_name
-from spark_stomp.errors import BrokerError, ReceiptTimeout, UnsupportedError
+from spark_stomp.errors import BrokerError, LoginRefused, ReceiptTimeout, UnsupportedError
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import ErrorReceived, Frame
 from spark_stomp.protocol.frames import HeaderPairs
@@ -49,6 +49,10 @@ _MANAGEMENT: Final = "activemq.management"
 _REPLIES: Final = "spark_stomp.replies"
 _WILDCARDS: Final = re.compile(r"[*#>]")
 _NO_RIGHT: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+
+class LoginNotAccepted(UnsupportedError):
+    """The broker does not tell it, because it refuses the login of the question."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,8 @@ def waits(told: Iterable[Standing], own: int) -> str:
 def standing(options: ConnectionOptions, dialect: Dialect, destination: str, peer: str) -> Standing:
     """What the broker at ``peer`` tells of the queue ``destination``, asked over a connection of its own.
 
-    Raises UnsupportedError, with the reason, if the broker does not tell it; and what ``open_connection``
-    raises.
+    Raises UnsupportedError, with the reason, if the broker does not tell it, LoginNotAccepted if that is the
+    login; and what ``open_connection`` raises.
     """
     if not dialect.is_queue(destination):
         raise UnsupportedError("only queues have such figures")
@@ -188,10 +192,15 @@ def _answers(
 ) -> dict[str, bytes]:
     """The answers to questions, by their names. The broker answers in order, and always the last one.
 
-    Raises ReceiptTimeout if that answer does not come, and BrokerError if the broker refuses.
+    Raises ReceiptTimeout if that answer does not come, BrokerError if the broker refuses, and
+    LoginNotAccepted.
     """
     token, found = secrets.token_hex(8), dict[str, bytes]()
-    with open_connection(options, login_accepted=True) as connection:
+    try:
+        opened = open_connection(options, login_accepted=True)
+    except LoginRefused as error:
+        raise LoginNotAccepted(error.message) from None
+    with opened as connection:
         session = connection.session
         session.request("SUBSCRIBE", (("id", "standing"), ("ack", "auto"), *replies))
         for name, (destination, headers, body) in asked.items():
@@ -263,7 +272,8 @@ def _fetched(options: ConnectionOptions, what: str) -> Any:
             if error.code == HTTPStatus.SERVICE_UNAVAILABLE and what.startswith("health"):
                 return json.loads(error.read(_LARGEST))
         why = "the login needs the tag monitoring" if error.code in _NO_RIGHT else "is it RabbitMQ's?"
-        raise UnsupportedError(f"managementUrl answers {error.code} to /api/{what}: {why}") from None
+        kind = LoginNotAccepted if error.code == HTTPStatus.UNAUTHORIZED else UnsupportedError
+        raise kind(f"managementUrl answers {error.code} to /api/{what}: {why}") from None
     except (OSError, ValueError, HTTPException) as error:
         raise UnsupportedError(f"managementUrl cannot be asked: {getattr(error, 'reason', error)}") from None
 

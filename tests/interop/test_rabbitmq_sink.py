@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 
@@ -118,6 +119,16 @@ class TestAQueueThatNoSendDeclares:
             wait_until(lambda: rabbitmq.connections == 0, what="the end of the connection")
         assert caplog.text.count(f"whether the queue of {queue} exists is not known") == 1
         assert rabbitmq.standing(queue).ready == 2
+
+    @pytest.mark.rule("S.14")
+    def test_is_there_if_another_connection_has_it_as_exclusive(self, rabbitmq: RabbitMQ) -> None:
+        """Only its owner may read from it. Everyone may send to it."""
+        queue = rabbitmq.new_queue()
+        exclusive = json.dumps({"exclusive": "true", "durable": "false", "auto-delete": "true"})
+        with Run(rabbitmq.options(destination=queue, subscribeHeaders=exclusive, allowLoss="true")) as query:
+            query.idle()
+            assert publish(rabbitmq.options(), named(queue), [b"x"]) == 1
+            assert [row["body"] for row in query.gather(1)] == [b"x"]
 
     @pytest.mark.soak
     @pytest.mark.rule("S.14")

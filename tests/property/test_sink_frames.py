@@ -58,10 +58,15 @@ VALUES = (
 def rules(draw: st.DrawFn) -> SendRules:
     ttl = st.builds(TimeToLive, st.just("expires"), st.booleans(), st.none() | st.just(500))
     return SendRules(
-        version=draw(st.sampled_from(["1.0", "1.1", "1.2", "lenient"])),
+        version=(version := draw(st.sampled_from(["1.0", "1.1", "1.2", "lenient"]))),
         destination=draw(st.none() | st.sampled_from(["/queue/o", "/topic/o"])),
         headers=draw(
-            st.sampled_from([(), (), (("persistent", "true"), ("a\\", "\\:")), (("kind", "option"),)])
+            st.sampled_from(
+                [
+                    *((), (), (("persistent", "true"), ("a\\", "\\:")), (("kind", "option"),)),
+                    *((("path", "C:\\new"),), (("b\\", "c"),)),
+                ]
+            )
         ),
         naming=Naming(otherwise=draw(st.sampled_from(["queue", "topic", "unknown"]))),
         queue_headers=draw(st.sampled_from([(), (("kind", "q"),)])),
@@ -77,6 +82,7 @@ def rules(draw: st.DrawFn) -> SendRules:
         values=draw(st.sampled_from([(), VALUES])),
         reply_name=draw(st.sampled_from(["", "a(.*)", "(v)"])),
         encoded=draw(st.sampled_from([None, ("own", "v", b"a")])),
+        unescaped=version in ("1.0", "lenient") and draw(st.booleans()),
         on_error="drop",
         text=draw(st.booleans()),
         limits=draw(st.sampled_from([Limits(), LIMITS])),

@@ -17,7 +17,7 @@ from support.brokers.base import free_ports
 from support.logins import CountedUsers
 from support.options import sink_options
 from support.proxy import FaultProxy, Way
-from support.scripted import CLOSE, DIFFERS, ScriptedBroker, receipt_for
+from support.scripted import CLOSE, DIFFERS, RabbitMQ, ScriptedBroker, receipt_for
 from support.slices import encoded, slices
 from support.tcp import says, stomp_server
 from support.waiting import PATIENCE, pause, wait_until
@@ -115,6 +115,17 @@ def send_row(sender: Sender, destination: str) -> None:
     sender.finish()
 
 
+@pytest.mark.rule("S.14")
+def test_a_queue_that_another_connection_has_as_exclusive_is_there() -> None:
+    """RabbitMQ takes what is sent to it, and refuses to say more to those who ask."""
+    words = "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'mine' in vhost '/'. It could"
+    rabbit = RabbitMQ(silent=words)
+    with sending(rabbit.broker.serve) as sender:
+        send_row(sender, "/amq/queue/mine")
+        assert sender.figures.confirmed == 1
+    assert rabbit.questions == ["mine"]
+
+
 @pytest.mark.rule("S.4")
 def test_a_broker_that_reads_no_disconnect_was_blocked(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -153,12 +164,19 @@ class TestARowThatIsRefused:
         to = [self.NO if place in at else QUEUE for place in range(4)]
         with DevBroker(refuse=(self.NO,)) as broker, sending(broker.url) as sender:
             figures = self.write(sender, to, onError="drop")
-            assert broker.connects == 1 + len(at)
+            # After the last message no further connection is needed.
+            assert broker.connects == 1 + len(at) - (3 in at)
             bodies = broker.bodies(QUEUE)
         assert set(bodies) == {b"%d" % place for place in range(4) if place not in at}
         assert (figures.dropped, figures.confirmed) == (len(at), 4 - len(at))
         assert len(bodies) <= figures.confirmed + figures.resent
         assert "a row cannot be sent" in caplog.text and "refused SEND to /queue/no" in caplog.text
+
+    @pytest.mark.rule("S.9")
+    def test_if_it_is_the_last_one_no_connection_is_needed_any_more(self) -> None:
+        with DevBroker(refuse=(self.NO,)) as broker, sending(broker.url, receiptWindow=1) as sender:
+            figures = self.write(sender, [QUEUE, self.NO], onError="drop")
+            assert (figures.dropped, figures.confirmed, broker.connects) == (1, 1, 1)
 
     @pytest.mark.rule("S.9")
     def test_goes_to_the_dead_letters(self) -> None:
@@ -275,6 +293,38 @@ class TestRefusals:
             finish(sender, b"x")
         assert broker.connections == 3
 
+    @pytest.mark.rule("S.5")
+    @pytest.mark.parametrize(
+        "error",
+        [
+            # The node that has the queue boots; its own code failed; it stops.
+            b"message:not_found\n\nNOT_FOUND - home node 'rabbit@a' of durable queue 'q' in vhost '/' is "
+            b"down or inaccessible",
+            b"message:Processing error\n\n",
+            b"message:Server shutting down\n\n",
+        ],
+    )
+    def test_one_that_may_pass_is_no_refusal_however_often_it_comes(self, error: bytes) -> None:
+        """The broker is back at the fifth connection."""
+
+        def asked(connection: int, frame: bytes) -> bytes:
+            return b"ERROR\n%b\0" % error if frame.startswith(b"SEND") and connection < 5 else b""
+
+        broker = ScriptedBroker(b"x", asked)
+        with sending(broker.serve, reconnectDelay="100ms", reconnectDelayMax="200ms") as sender:
+            assert finish(sender, b"x").confirmed == 1
+        assert broker.connections == 5
+
+    @pytest.mark.rule("S.3", "S.5")
+    def test_one_that_may_pass_and_does_not_fails_the_task_in_time(self) -> None:
+        error = b"ERROR\nmessage:Processing error\n\n\0"
+        broker = ScriptedBroker(b"x", lambda _, frame: error if frame.startswith(b"SEND") else b"")
+        told = r"within reconnectTimeout \(1s\).*Processing error.*confirmed 0 messages"
+        options = {"reconnectTimeout": "1s", "reconnectDelay": "100ms", "reconnectDelayMax": "100ms"}
+        with sending(broker.serve, **options) as sender, pytest.raises(ConnectionLost, match=told):
+            finish(sender, b"x")
+        assert broker.connections > 3
+
     @pytest.mark.rule("S.6")
     def test_one_in_the_middle_leaves_the_counts_right(self) -> None:
         """Receipts that came before it count; what follows was sent and is not known."""
@@ -342,6 +392,30 @@ class TestRefusals:
         with sending(serve) as sender:
             sender.open()
             assert not answers and sender.figures.connections == 1
+
+    @pytest.mark.rule("4.8", "S.5")
+    @pytest.mark.parametrize("words", ["Access refused for user '{}'", "User {} is not authorized"])
+    def test_a_login_that_is_called_like_the_end_of_a_broker_is_sent_once(self, words: str) -> None:
+        connects: list[bytes] = []
+
+        def serve(connection: socket.socket) -> None:
+            connects.append(connection.recv(1 << 16))
+            connection.sendall(b"ERROR\nmessage:Bad CONNECT\n\n%b\0" % words.format("shutdown").encode())
+
+        login = {"login": "shutdown", "password": "wrong", "reconnectTimeout": "3s"}
+        with stomp_server(serve) as url:
+            for _ in range(2):
+                with sending(url, **login) as sender, pytest.raises(LoginRefused):
+                    sender.open()
+        assert len(connects) == 1
+
+    @pytest.mark.rule("S.5")
+    def test_a_destination_that_is_called_so_is_refused_the_third_time(self) -> None:
+        error = b"ERROR\nmessage:not authorized to write to address stopping\n\n\0"
+        broker = ScriptedBroker(b"x", lambda _, frame: error if frame.startswith(b"SEND") else b"")
+        with sending(broker.serve) as sender, pytest.raises(DestinationRefused, match="not authorized"):
+            send_row(sender, "/queue/stopping")
+        assert broker.connections == 3
 
     @pytest.mark.rule("S.5")
     def test_a_task_that_spark_tries_again_sends_a_refused_password_once(self) -> None:
@@ -417,6 +491,46 @@ class TestABrokenConnection:
         with sender, pytest.raises(ConnectionLost, match=r"reconnectTimeout.*may still arrive.*/queue/out"):
             sender.finish()
         assert time.monotonic() - begun < 20
+
+    @pytest.mark.rule("S.3")
+    def test_is_replaced_however_long_the_one_before_confirmed_nothing(self) -> None:
+        """The time of a connection without a receipt is no time without a connection."""
+
+        def asked(connection: int, frame: bytes) -> bytes:
+            if not frame.startswith(b"SEND") or connection > 2:
+                return b""
+            if connection == 2:
+                pause(1.5)  # it was blocked, and is then restarted
+            return CLOSE
+
+        broker = ScriptedBroker(b"x", asked)
+        with sending(broker.serve, reconnectTimeout="1s") as sender:
+            assert finish(sender, b"x").confirmed == 1
+        assert broker.connections == 3
+
+    @pytest.mark.rule("S.3")
+    def test_is_not_replaced_if_all_is_confirmed(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The broker goes between the last receipt and the end of the task."""
+        with DevBroker() as broker:
+            sender = Sender(sink_options(broker.url, reconnectTimeout="600ms"))
+            sender.send(encoded([b"0", b"1"]))
+            wait_until(lambda: sender.figures.confirmed == 2, what="the receipts")
+        wait_until(lambda: pumps() == [], what="the end of the pump")
+        with sender:
+            figures = sender.finish()
+        assert (figures.confirmed, figures.connections) == (2, 1)
+        assert "connection lost" not in caplog.text
+
+    @pytest.mark.rule("S.3")
+    def test_is_not_replaced_if_the_last_receipt_came_just_before(self) -> None:
+        """Both are read at once."""
+        gone = b"ERROR\nmessage:Server shutting down\n\n\0"
+        broker = ScriptedBroker(
+            b"x", lambda _, frame: receipt_for(frame) + gone + CLOSE if frame.startswith(b"SEND") else b""
+        )
+        with sending(broker.serve) as sender:
+            assert finish(sender, b"x").confirmed == 1
+        assert broker.connections == 1
 
     def test_first_one_is_waited_for_if_the_broker_was_there_before(self) -> None:
         (port,) = free_ports(1)

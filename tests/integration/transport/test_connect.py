@@ -6,18 +6,21 @@ import json
 import os
 import re
 import socket
+import threading
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.fronts import websocket_front
 from support.options import connected
 from support.tcp import says, stomp_server, tcp_server, unused_port
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, pause
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
+    BrokerError,
     ClientIdInUse,
     ConnectFailed,
     ConnectTimeout,
@@ -190,6 +193,33 @@ class TestABackslash:
                 connected(url, login=login, password=password).close()
                 assert broker.connects == count
 
+    def test_two_connections_that_find_it_out_at_once_know_it_both(self) -> None:
+        met = threading.Barrier(2)
+        asked: list[bytes] = []
+
+        def serve(connection: socket.socket) -> None:
+            asked.append(connection.recv(1 << 16))
+            if rb"passcode:a\\nb" not in asked[-1]:
+                connection.sendall(b"ERROR\nmessage:Bad CONNECT\n\n\0")
+                return
+            if len(asked) <= 4:
+                met.wait(PATIENCE)
+            connection.sendall(b"CONNECTED\nversion:1.2\n\n\0")
+            connection.recv(1)
+
+        with stomp_server(serve) as url:
+
+            def connects() -> None:
+                connected(url, login="ada", password=r"a\nb").close()
+
+            both = [threading.Thread(target=connects) for _ in range(2)]
+            for one in both:
+                one.start()
+            for one in both:
+                one.join(PATIENCE)
+            connects()
+        assert len(asked) == 5
+
     @pytest.mark.rule("4.8")
     @pytest.mark.parametrize(
         ("login", "password", "named", "connects"),
@@ -231,6 +261,23 @@ def test_each_address_gets_what_the_file_has_then(tmp_path: Path) -> None:
 
     with stomp_server(rotate) as url, DevBroker(users={"ada": "new"}) as broker:
         connect(f"{url},{broker.url}", login="ada", passwordFile=file)
+
+
+@pytest.mark.rule("4.8")
+def test_an_error_that_comes_together_with_connected_refuses_no_login() -> None:
+    """The same password is sent again at once."""
+    connects: list[bytes] = []
+
+    def serve(connection: socket.socket) -> None:
+        connects.append(connection.recv(1 << 16))
+        connection.sendall(b"CONNECTED\nversion:1.2\n\n\0ERROR\nmessage:too many connections\n\n\0")
+
+    with stomp_server(serve) as url:
+        for _ in range(2):
+            with pytest.raises(BrokerError, match="ended the connection: too many connections") as error:
+                connected(url, login="ada", password="right")
+            assert type(error.value) is BrokerError
+    assert len(connects) == 2
 
 
 def test_no_common_version() -> None:
@@ -297,6 +344,45 @@ def test_a_client_id_in_use_is_told_from_a_refused_login(
     assert isinstance(refused, LoginRefused)
     assert isinstance(refused, ClientIdInUse) == (told is not None)
     assert told is None or (told in str(refused) and f"clientId {options['clientId']}" in str(refused))
+
+
+class TestANameWithSeveralAddresses:
+    """connectTimeout is for all of them together."""
+
+    def resolve(self, monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
+        told = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: told)
+
+    def hang(self, monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
+        """Who connects there waits for its timeout."""
+
+        class Hanging(socket.socket):
+            def connect(self, address: Any) -> None:
+                if address[1] in ports:
+                    pause(self.gettimeout() or PATIENCE)
+                    raise TimeoutError("timed out")
+                super().connect(address)
+
+        monkeypatch.setattr(socket, "socket", Hanging)
+
+    def test_that_all_hang_costs_the_timeout_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resolve(monkeypatch, 1, 2, 3)
+        self.hang(monkeypatch, 1, 2, 3)
+        begun = time.monotonic()
+        with pytest.raises(ConnectTimeout, match=r"no connection to h:1 within connectTimeout \(0\.6s\)"):
+            connected("stomp://h:1", connectTimeout="600ms")
+        assert 0.5 < time.monotonic() - begun < 1.2
+
+    def test_each_gets_its_share(self, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resolve(monkeypatch, 1, devbroker.port)
+        self.hang(monkeypatch, 1)
+        assert connect("stomp://h:1", connectTimeout="2s") == "1.2"
+
+    def test_if_none_answers_the_last_one_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resolve(monkeypatch, 1, unused_port())
+        self.hang(monkeypatch, 1)
+        with pytest.raises(ConnectFailed, match=r"cannot connect to h:1: .*refused"):
+            connected("stomp://h:1", connectTimeout="600ms")
 
 
 class TestSeveralEndpoints:

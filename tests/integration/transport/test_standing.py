@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from support.options import sink_options
 from support.scripted import ScriptedBroker, header_of, message
-from support.tcp import stomp_server, unused_port
+from support.tcp import says, stomp_server, unused_port
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.errors import UnsupportedError
-from spark_stomp.transport.standing import Standing, standing
+from spark_stomp.transport.standing import LoginNotAccepted, Standing, standing
 
 QUEUE = "/queue/a b"
 FIGURES = {"messages_ready": 12_400, "messages_unacknowledged": 3, "consumers": 4}
@@ -91,7 +91,7 @@ class TestRabbitMQ:
         assert management.ask().alarm == "RabbitMQ has an alarm for disk and memory"
 
     def test_a_login_without_the_right(self, management: Management) -> None:
-        with pytest.raises(UnsupportedError, match=r"answers 401 .* needs the tag monitoring") as caught:
+        with pytest.raises(LoginNotAccepted, match=r"answers 401 .* needs the tag monitoring") as caught:
             management.ask(password="0ther")
         assert "0ther" not in str(caught.value)
 
@@ -209,6 +209,14 @@ class TestArtemis:
     def test_an_answer_that_makes_no_sense(self) -> None:
         with pytest.raises(UnsupportedError, match="not understood"):
             self.ask(["x"])
+
+
+@pytest.mark.parametrize("dialect", ["activemq", "artemis"])
+def test_a_login_that_a_broker_refuses(dialect: str) -> None:
+    with stomp_server(says(b"ERROR\nmessage:no user ada\n\n\0")) as url:
+        options = sink_options(url, login="ada", password="old").connection
+        with pytest.raises(LoginNotAccepted, match="no user ada"):
+            standing(options, dialect_named(dialect), QUEUE, options.endpoints[0].address)
 
 
 @pytest.mark.parametrize(

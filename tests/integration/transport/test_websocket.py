@@ -17,8 +17,11 @@ from support.options import connected
 from support.session import send, subscribe
 from support.tcp import says, tcp_server
 from support.waiting import PATIENCE
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 from websockets.sync.server import ServerConnection
 from websockets.sync.server import serve as websocket_server
+from websockets.typing import Subprotocol
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, NotStompServer, StompError, UnsupportedError
@@ -186,6 +189,67 @@ def test_the_code_and_the_reason_of_the_end_are_quoted_without_secrets(before: b
         send(connection.session, QUEUE, b"x" * 20_000, receipt="r")
         connection.await_receipts({"r": "SEND"}, PATIENCE)
     assert "s3cret" not in str(refused.value)
+
+
+def test_so_they_are_if_the_end_is_found_while_writing() -> None:
+    """What comes together with CONNECTED is read with it. The connection stays open below the WebSocket."""
+
+    def serve(connection: socket.socket) -> None:
+        server = ServerProtocol(subprotocols=[Subprotocol("v12.stomp")])
+        server.receive_data(connection.recv(4096))
+        (asked,) = server.events_received()
+        assert isinstance(asked, Request)
+        server.send_response(server.accept(asked))
+        connection.sendall(b"".join(server.data_to_send()))
+        connection.recv(4096)
+        server.send_text(CONNECTED)
+        server.send_close(1008, "bad passcode tops3cret")
+        connection.sendall(b"".join(server.data_to_send()))
+        while connection.recv(4096):
+            pass
+
+    with (
+        tcp_server(serve) as port,
+        pytest.raises(ConnectionLost, match=r"said: 1008 .*bad passcode \*\*\*") as refused,
+        connected(f"ws://127.0.0.1:{port}/", login="a", password="tops3cret") as connection,
+    ):
+        send(connection.session, QUEUE, b"x", receipt="r")
+        connection.await_receipts({"r": "SEND"}, PATIENCE)
+    assert "s3cret" not in str(refused.value)
+
+
+def close(peer: ServerConnection) -> None:
+    peer.close(1008, "token t0psecret has expired")
+
+
+def error(peer: ServerConnection) -> None:
+    peer.send(b"ERROR\nmessage:token t0psecret has expired\n\n\0")
+
+
+def nonsense(peer: ServerConnection) -> None:
+    peer.send(b"t0psecret\n\n\0")
+
+
+@pytest.mark.parametrize("answer", [close, error, nonsense])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_token_in_the_address_is_in_no_later_error(
+    answer: Callable[[ServerConnection], None], before: bool
+) -> None:
+    def serve(peer: ServerConnection) -> None:
+        peer.recv()
+        if not before:
+            peer.send(CONNECTED)
+            peer.recv()
+        answer(peer)
+
+    with (
+        serving(serve) as url,
+        pytest.raises(StompError, match=r"\*\*\*") as refused,
+        connected(f"{url}ws?token=t0psecret") as connection,
+    ):
+        send(connection.session, QUEUE, b"x", receipt="r")
+        connection.await_receipts({"r": "SEND"}, PATIENCE)
+    assert "t0psecret" not in str(refused.value)
 
 
 def test_one_large_message_is_not_held() -> None:

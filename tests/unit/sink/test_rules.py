@@ -201,14 +201,19 @@ class TestValuesThatABrokerEndsTheConnectionFor:
         ("broker", "takes"), {"rabbitmq": False, "activemq": False, "artemis": True}.items()
     )
     @pytest.mark.parametrize("header", [("own", "C:\\new"), ("C:\\".replace(":", ""), "x")])
-    def test_a_backslash_under_stomp_10(self, broker: str, takes: bool, header: tuple[str, str]) -> None:
+    @pytest.mark.parametrize("version", ["1.0", "lenient"])
+    @pytest.mark.parametrize("by_option", [False, True])
+    def test_a_backslash_without_escapes(
+        self, broker: str, takes: bool, header: tuple[str, str], version: str, by_option: bool
+    ) -> None:
         """These unescape it all the same: what it was is lost, or the connection."""
+        mine, every = ([], dict([header])) if by_option else ([header], {})
         batch = pa.record_batch(
-            {"body": pa.array([b""]), "headers": pa.array([[header]], pa.map_(pa.string(), pa.string()))}
+            {"body": pa.array([b""]), "headers": pa.array([mine], pa.map_(pa.string(), pa.string()))}
         )
-        options = sink_options("stomp://broker", destination="/queue/a")
+        options = sink_options("stomp://broker", destination="/queue/a", sendHeaders=json.dumps(every))
         columns = SinkColumns(("body", "headers"), False)
-        rows = row_encoder(options, columns, "1.0", dialect_named(broker))
+        rows = row_encoder(options, columns, version, dialect_named(broker))
         if takes:
             assert sum(len(part) for part in rows.slices(batch)) == 1
         else:
@@ -328,6 +333,16 @@ def test_time_to_live_as_a_duration() -> None:
     assert frame("rabbitmq", {"body": b""}, ttl="90s").get("expiration") == "90000"
     assert frame("rabbitmq", {"body": b"", "ttl": 5}, ttl="90s").get("expiration") == "5"
     assert frame("rabbitmq", {"body": b"", "ttl": None}).get("expiration") is None
+
+
+def test_time_to_live_that_the_broker_refuses() -> None:
+    """RabbitMQ takes ten years. It would end the connection, for the option as for the column."""
+    assert frame("rabbitmq", {"body": b""}, ttl="3644d").get("expiration") == "314841600000"
+    with pytest.raises(UnsupportedError, match=r"ttl cannot .*rabbitmq.* from 1 to 314999999999 ms"):
+        frame("rabbitmq", {"body": b""}, ttl="3650d")
+    with pytest.raises(SinkRowError, match=r"from 1 to 314999999999 ms"):
+        frame("rabbitmq", {"body": b"", "ttl": 315_360_000_000})
+    assert frame("artemis", {"body": b""}, ttl="3650d").get("expires")
 
 
 def test_time_to_live_on_a_broker_that_has_none() -> None:

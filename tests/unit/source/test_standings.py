@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 
 import pytest
 from support.options import source_options
@@ -14,7 +15,7 @@ from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
 from spark_stomp.source.standings import Standings
-from spark_stomp.transport.standing import Standing
+from spark_stomp.transport.standing import LoginNotAccepted, Standing
 
 FIGURES = Standing(True, 5, 3, 2)
 NOT_TOLD = UnsupportedError("it may not ask")
@@ -64,6 +65,44 @@ def test_each_queue_is_asked_for_once(broker: Broker) -> None:
         "/queue/a": (FIGURES, 2),
         "/queue/b": (FIGURES, 1),
     }
+
+
+@pytest.mark.rule("4.8")
+class TestALoginThatIsRefused:
+    """The query goes on over its old connection after the password has changed."""
+
+    def asking(self, monkeypatch: pytest.MonkeyPatch, broker: Broker, **options: str) -> Standings:
+        self.now = 1_000.0
+        monkeypatch.setattr("spark_stomp.source.standings.time.monotonic", lambda: self.now)
+        broker.answers = dict.fromkeys(["/queue/a", "/queue/b"], LoginNotAccepted("no"))
+        return standings(receiver("/queue/a", "/queue/b"), login="ada", **options)
+
+    @pytest.mark.parametrize("options", [{}, {"managementUrl": "http://b:15672"}])
+    def test_is_sent_once_and_much_later_again(
+        self, broker: Broker, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+    ) -> None:
+        asking = self.asking(monkeypatch, broker, password="old", **options)
+        for _ in range(10):
+            asking.ask()
+            self.now += 30.0
+        assert broker.asked == ["/queue/a"] and asking.told == {}
+        self.now += 600.0
+        broker.answers.clear()
+        asking.ask()
+        assert broker.asked == ["/queue/a", "/queue/a", "/queue/b"] and len(asking.told) == 2
+
+    def test_another_password_is_sent_at_once(
+        self, broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "password"
+        file.write_text("old")
+        asking = self.asking(monkeypatch, broker, passwordFile=str(file))
+        asking.ask()
+        file.unlink()
+        asking.ask()
+        file.write_text("new")
+        asking.ask()
+        assert broker.asked == ["/queue/a"] * 3
 
 
 def test_streams_are_not_asked_for(broker: Broker) -> None:

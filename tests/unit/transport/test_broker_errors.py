@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from spark_stomp.errors import BrokerError, DestinationRefused
+from spark_stomp.brokers import DIALECTS
+from spark_stomp.brokers.dialect import ErrorTexts
+from spark_stomp.brokers.known import error_pattern
+from spark_stomp.errors import BrokerError, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived, Frame
 from spark_stomp.transport.broker_errors import broker_error, connect_refused, without_secrets
 
@@ -188,3 +192,115 @@ def test_a_secret_in_a_queue_is_in_no_remedy() -> None:
     body = DIFFERS.replace("quorum", "s3cret").encode()
     error = broker_error(ErrorReceived(Frame("ERROR", (), body)), "broker:1", "", secrets=["s3cret"])
     assert "s3cret" not in str(error) and "***" in str(error)
+
+
+# For each attribute of ErrorTexts what brokers say, and names that look like it.
+SAID = {
+    "stopping": {
+        "Server shutting down": [
+            "shutdown",
+            "stopping",
+            "train.stopping-points",
+            "a/shut-down/b",
+            "my stopping",
+        ],
+        "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'": ["connection_forced"],
+        "org.apache.activemq.broker.BrokerStoppedException: gone": [
+            "BrokerStopped",
+            "a.BrokerStoppingException",
+        ],
+    },
+    "no_broker": {"Broker not available.": ["Broker not available", "Failed to connect"]},
+    "client_id_in_use": {
+        "Broker: b - Client: a already connected from tcp://h:1": ["client already connected"],
+        "Client ID a is in use": ["clientid in use"],
+    },
+    "failed": {
+        "Processing error": ["Processing error"],
+        "not_found - NOT_FOUND - home node 'a@b' of durable queue 'q' in vhost '/' is down or inaccessible": [
+            "NOT_FOUND - home node a is down or inaccessible"
+        ],
+    },
+    "unasked": {
+        "Server cancelled subscription - ...": ["Server cancelled subscription"],
+        "consumer with ID C [id=25, filter=null] disconnected by server": [
+            "consumer with ID 1 disconnected by server"
+        ],
+    },
+    "passing": {
+        "javax.jms.ResourceAllocationException: Usage Manager": ["ResourceAllocationException"],
+        "AMQ339011: message could not be routed": ["AMQ339011", "x.AMQ229102"],
+    },
+}
+NAMES = sorted({name for said in SAID.values() for names in said.values() for name in names})
+# With the name quoted, in brackets, and as it is.
+QUOTING = [
+    "NOT_FOUND - no queue '{}' in vhost '/'",
+    "ACCESS_REFUSED - access to queue '{}' in vhost '{}' refused for user '{}'",
+    "User name [{}] or password is invalid",
+    "User {} is not authorized to read from: queue://{}",
+    'AMQ229213: User: {} does not have permission="SEND" on address "{}"',
+    "Unknown: {}",
+]
+
+
+class TestANameInAnError:
+    """A queue or a user may be called like what a broker says of itself."""
+
+    def test_is_tried_for_each_text_that_errors_are_searched_for(self) -> None:
+        texts = {one.name for one in fields(ErrorTexts) if one.type == "str"}
+        assert texts == set(SAID) and {one.name for one in fields(ErrorTexts)} - texts == {
+            "remedy",
+            "named_queue",
+        }
+        for what, said in SAID.items():
+            for sentence, names in said.items():
+                assert error_pattern(what).search(sentence), sentence
+                assert any(error_pattern(what).search(name) for name in names), names
+        for dialect in DIALECTS:
+            for what in texts:
+                pattern = getattr(dialect.errors, what)
+                assert not pattern or any(error_pattern(what).search(one) for one in SAID[what])
+
+    @pytest.mark.rule("4.8", "S.5")
+    @pytest.mark.parametrize("quoting", QUOTING)
+    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("what", ["SUBSCRIBE to /amq/queue/{}", "SEND to /queue/{}", "SEND to {}"])
+    def test_decides_nothing_about_a_destination(self, name: str, quoting: str, what: str) -> None:
+        text = quoting.replace("{}", name)
+        for message, body in ((text, ""), ("not_found", text), (text, text)):
+            event = ErrorReceived(Frame("ERROR", (("message", message),), body.encode()))
+            error = broker_error(event, "broker:1", what.format(name), names=[name])
+            assert type(error) is DestinationRefused and not error.passing, message
+
+    @pytest.mark.rule("4.8")
+    @pytest.mark.parametrize("quoting", QUOTING)
+    @pytest.mark.parametrize("name", NAMES)
+    def test_decides_nothing_about_a_login(self, name: str, quoting: str) -> None:
+        event = ErrorReceived(
+            Frame("ERROR", (("message", "Bad CONNECT"),), quoting.replace("{}", name).encode())
+        )
+        error = connect_refused(event, "broker:1", "id-1", "/", names=[name])
+        assert type(error) is LoginRefused and not error.passing
+
+    @pytest.mark.parametrize("quoting", QUOTING)
+    @pytest.mark.parametrize("name", ["shutdown-svc", "train.stopping-points", "a/shutdown/b"])
+    def test_that_is_not_known_decides_nothing_if_it_is_more_than_these_words(
+        self, name: str, quoting: str
+    ) -> None:
+        assert not refusal(quoting.replace("{}", name), what="").passing
+
+    @pytest.mark.parametrize("name", ["stop", "down", "error", "is", "e", "node", "home", "Server", "AMQ"])
+    def test_that_is_a_part_of_these_words_hides_none(self, name: str) -> None:
+        for what in ("stopping", "failed", "passing"):
+            for sentence in SAID[what]:
+                event = ErrorReceived(Frame("ERROR", (), sentence.encode()))
+                assert broker_error(event, "broker:1", f"SEND to /queue/{name}", names=[name]).passing
+        event = ErrorReceived(Frame("ERROR", (), b"Server shutting down"))
+        assert type(connect_refused(event, "broker:1", None, "/", names=[name])) is ConnectFailed
+
+    def test_that_is_cut_decides_nothing(self) -> None:
+        name = "stopping " * 28
+        assert not refusal(
+            "not_found", f"NOT_FOUND - no queue '{name}' in vhost '/'".encode(), what=""
+        ).passing

@@ -50,6 +50,11 @@ class TestDelays:
         found = {Retry(10.0, 0.0).next_delay(AWAY, 0.0) for _ in range(50)}
         assert len(found) > 40
 
+    def test_end_later_by_the_time_of_connections_between_them(self) -> None:
+        retry = Retry(10.0, 0.0, chance=lambda: 1.0)
+        retry.leave_out(600.0)
+        assert sum(delays(retry, 605.0)) == 5.0
+
     @pytest.mark.parametrize(("achieved", "now"), [(True, 100.2), (False, 110.0)])
     def test_start_afresh_after_one_that_achieved_something_or_lived_long(
         self, achieved: bool, now: float
