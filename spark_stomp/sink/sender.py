@@ -107,6 +107,7 @@ class Sender:
         options: the options of the write.
         patient: an earlier batch of the query has connected, so try the first connection again too, up to
             ``reconnectTimeout``; else its failure is an error.
+        login_accepted: it had the same login.
         afterwards: what becomes of the messages that are not confirmed, for the error texts.
     """
 
@@ -115,12 +116,14 @@ class Sender:
         options: SinkOptions,
         *,
         patient: bool = False,
+        login_accepted: bool = False,
         afterwards: str = "Spark sends all of them again",
     ) -> None:
         show(options.connection.log_level)
         self._options = options
         self._afterwards = afterwards
         self._patient = patient
+        self._login_accepted = login_accepted
         self._connection: Connection | None = None
         self._speaks: tuple[str, Dialect] | None = None
         self._outage: _Outage | None = None
@@ -441,9 +444,9 @@ class Sender:
         """Whether another connection may succeed."""
         if self._speaks is None and not (self._patient or error.passing):
             return False
-        # A broker that was blocked for too long would also be blocked on the next connection. A task that is
-        # patient is not the first of its query, so the broker has accepted the login before.
-        return may_recover(error, login_accepted=True) and not isinstance(error, ReceiptTimeout)
+        accepted = self._speaks is not None or self._login_accepted
+        # A broker that was blocked for too long would also be blocked on the next connection.
+        return may_recover(error, login_accepted=accepted) and not isinstance(error, ReceiptTimeout)
 
     def _failure(self, error: StompError) -> StompError:
         """``error`` with how far the task has come; ``error`` itself if nothing was sent."""

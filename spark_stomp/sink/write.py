@@ -42,11 +42,16 @@ class TaskResult:
 
 
 def send_batches(
-    batches: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions, *, patient: bool = False
+    batches: Iterable[pa.RecordBatch],
+    columns: SinkColumns,
+    options: SinkOptions,
+    *,
+    patient: bool = False,
+    login_accepted: bool = False,
 ) -> TaskResult:
     """Send every row, and return once the broker has confirmed every message. Without rows, do not connect.
 
-    If ``patient``, the task waits for a broker that cannot be reached at first, up to ``reconnectTimeout``.
+    ``patient`` and ``login_accepted`` are those of :class:`Sender`.
 
     Raises:
         StompError: not every message could be confirmed; the text says how many were.
@@ -54,7 +59,7 @@ def send_batches(
     """
     refused: SinkRowError | None = None
     encoder: RowEncoder | None = None
-    with Sender(options, patient=patient) as sender:
+    with Sender(options, patient=patient, login_accepted=login_accepted) as sender:
         try:
             for batch in batches:
                 if encoder is None and batch.num_rows:

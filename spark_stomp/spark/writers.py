@@ -59,16 +59,17 @@ class _StompWriter:
     def _send(self, batches: Iterable[pa.RecordBatch], *, is_stream: bool) -> Confirmed:
         """In a task: send the rows.
 
-        If the broker cannot be reached, a batch write and the first batch of a stream fail at once. Later
-        batches of a stream wait for the broker, which accepted its login for the first one. A batch write in
-        ``foreachBatch`` has a number too, but no earlier batch speaks for its login.
+        If the broker cannot be reached, a batch write and the first batch of a query fail at once. Later
+        batches wait for the broker, also a batch write in ``foreachBatch``, which has their number. Only of a
+        stream's own writer is it known that the broker accepted its login for an earlier one.
         """
         task = TaskContext.get()
         partition = None if task is None else task.partitionId()
         batch_id, run = (None if task is None else task.getLocalProperty(name) for name in (_BATCH, _RUN))
         with lines_about(query=query_name(self._options), batch=batch_id, partition=partition):
-            patient = is_stream and batch_id not in (None, "0")
-            return Confirmed(send_batches(batches, self._columns, self._options, patient=patient), run)
+            later = batch_id not in (None, "0")
+            known = {"patient": later, "login_accepted": later and is_stream}
+            return Confirmed(send_batches(batches, self._columns, self._options, **known), run)
 
     def _commit(self, messages: list[Any], batch_id: int | None) -> None:
         confirmed = _confirmed(messages)

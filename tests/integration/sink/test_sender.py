@@ -46,7 +46,9 @@ def sending(
     """A sender to the broker at this URL, or to one that a test scripts."""
     with ExitStack() as stack:
         url = where if isinstance(where, str) else stack.enter_context(stomp_server(where))
-        yield stack.enter_context(Sender(sink_options(url, **options), patient=patient))
+        yield stack.enter_context(
+            Sender(sink_options(url, **options), patient=patient, login_accepted=patient)
+        )
 
 
 def send(sender: Sender, count: int, size: int = 10) -> None:

@@ -20,7 +20,7 @@ from support.tcp import stomp_server, unused_port
 
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectFailed, LoginRefused, SinkRowError
+from spark_stomp.errors import ConnectionLost, LoginRefused, SinkRowError
 from spark_stomp.sink.write import Progress, TaskResult
 from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
@@ -67,7 +67,7 @@ class Task:
 
 
 class TestABatchWriteInForeachBatch:
-    """Spark tells its tasks the number of the stream's batch, but no earlier one has logged in for it."""
+    """Spark tells its tasks the number of the batch, but no earlier one has logged in for them."""
 
     @pytest.fixture(autouse=True)
     def in_a_later_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,14 +78,12 @@ class TestABatchWriteInForeachBatch:
         writer = StompBatchWriter(sink_options(url, destination=QUEUE, **options), columns)
         writer.write(iter([pa.RecordBatch.from_pydict({"body": [b"x"]}, schema=columns.arrow_schema)]))
 
-    def test_fails_at_once_if_the_broker_cannot_be_reached(self) -> None:
-        begun = time.monotonic()
-        with pytest.raises(ConnectFailed):
-            self.send(f"stomp://127.0.0.1:{unused_port()}", reconnectTimeout="20s")
-        assert time.monotonic() - begun < 10
+    def test_waits_for_a_broker_that_cannot_be_reached(self) -> None:
+        with pytest.raises(ConnectionLost, match="reconnectTimeout"):
+            self.send(f"stomp://127.0.0.1:{unused_port()}", reconnectTimeout="1s")
 
     @pytest.mark.rule("S.5")
-    def test_and_if_its_login_is_refused(self) -> None:
+    def test_fails_at_once_if_its_login_is_refused(self) -> None:
         users = CountedUsers(ada="right")
         with DevBroker(users=users) as broker, pytest.raises(LoginRefused) as error:
             self.send(broker.url, login="ada", password="wrong", reconnectTimeout="20s")
