@@ -15,6 +15,8 @@ All of it is columns of Spark's own functions: no Python runs for a row.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as f
@@ -104,8 +106,19 @@ def rescue_json(
     )
 
 
+def _allow_deep_plans() -> None:
+    """Lift protobuf's limit of 100 levels in this process: the plan of a nested schema has more.
+
+    The client of Spark Connect parses each part of a plan that it copies (protobuf 7.36.2, November 2026).
+    """
+    with suppress(ImportError, AttributeError):
+        import_module("google._upb._message").SetAllowOversizeProtos(True)
+
+
 def _items(messages: DataFrame, kind: t.DataType, body: str, others: str | None) -> DataFrame:
     """The messages with their bodies, and a struct of the fields for each row to be."""
+    if type(messages).__module__.startswith("pyspark.sql.connect."):
+        _allow_deep_plans()
     text = f.col(_BODY).cast("string")
     # By select alone: a server of Connect analyses withColumn and drop at once, which pipelines do not allow.
     rows = (
