@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from support.driven import Json, Run
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.receiver import Deliveries
-from spark_stomp.source.planning import Mode
+from spark_stomp.source.offsets import Offset
+from spark_stomp.source.planning import Mode, Situation
+from spark_stomp.source.query import QueryRuntime
 
 QUEUE = "/queue/a"
 BODIES = [b"%d" % number + b"x" * 200 for number in range(600)]
@@ -169,15 +171,22 @@ class TestOneBatch:
 def test_a_receipt_begins_the_silence_anew(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until it comes the window is full. Spark's thread looks as soon as it is confirmed."""
     devbroker.publish_many(QUEUE, BODIES[:10])
-    confirm, looked = Deliveries.confirm, threading.Event()
+    confirm, look, looked = Deliveries.confirm, QueryRuntime._situation, threading.Event()
 
     def confirmed(deliveries: Deliveries, receipt: str) -> None:
         pending = deliveries.acks_pending
         confirm(deliveries, receipt)
         if pending and not deliveries.acks_pending:
-            looked.wait(0.2)
+            looked.clear()
+            looked.wait(PATIENCE)
+
+    def looking(runtime: QueryRuntime, start: Offset) -> Situation:
+        found = look(runtime, start)
+        looked.set()
+        return found
 
     monkeypatch.setattr(Deliveries, "confirm", confirmed)
+    monkeypatch.setattr(QueryRuntime, "_situation", looking)
     with Run({"url": devbroker.url, "destination": QUEUE}, prefetch=5, idleTimeout="300ms") as run:
         run.reader._mode = Mode.DRAIN
         rows: list[bytes] = []
