@@ -231,6 +231,8 @@ class Reading:
         for name, one in self.subscriptions.items():
             if sleeping is not None and sleeping.search(one) and not is_topic(one):
                 own = ("id", f"{name}-wake")
+                # It may have ended with the last receipt.
+                connection.require_open()
                 connection.session.request("SUBSCRIBE", [own, ("destination", one), ("selector", "FALSE")])
                 connection.session.request("UNSUBSCRIBE", [own])
 
