@@ -10,20 +10,14 @@ from urllib.parse import unquote
 from spark_stomp.brokers.known import error_pattern, named_queue, remedy
 from spark_stomp.errors import BrokerError, ClientIdInUse, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
-from spark_stomp.protocol.frames import escape
-from spark_stomp.quoting import CUT, shown
+from spark_stomp.quoting import shown
+from spark_stomp.transport.hiding import forms_of, without_secrets
 
 # Characters that an error shows of the message header and of the body.
 _MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300
 # Characters of a text that are searched for secrets; the rest is not shown. An ERROR of 64 MB full of
 # quotation marks kept a core busy for three minutes (November 2026).
 _SEARCHED = 10_000
-_HIDDEN = "***"
-# Where a quoted text may be cut, so that only the beginning of a secret is left: at its end, before a
-# quotation mark, before punctuation, and before the mark of a cut.
-_POSSIBLE_CUT = re.compile(rf"$|['\"]|[:,;] |{re.escape(CUT)}")
-# Characters of the shortest beginning of a secret that is hidden; fewer reveal nothing.
-_SHORTEST_PART = 3
 _STOPPING, _NO_BROKER, _IN_USE, _FAILED, _UNASKED, _PASSING = map(
     error_pattern, ("stopping", "no_broker", "client_id_in_use", "failed", "unasked", "passing")
 )
@@ -45,7 +39,9 @@ class _OwnWords:
 
     def __init__(self, event: ErrorReceived, names: Collection[str]) -> None:
         self._text = _QUOTATION.sub("''", _broker_words(event))
-        self._names = {form for name in names for part in _parts(name) for form in _forms(part)}
+        forms = (form for name in names for part in _parts(name) for form in forms_of(part))
+        # Only these matter, and they are short, as the text is: some patterns take long for a long token.
+        self._names = {form for form in forms if form in self._text}
 
     def say(self, pattern: re.Pattern[str]) -> bool:
         """Whether ``pattern`` is there."""
@@ -143,42 +139,3 @@ def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:
     words = (shown(without_secrets(text[:_SEARCHED], secrets), most) for text, most in parts if text)
     # CoilMQ says the same in both.
     return " - ".join(dict.fromkeys(words)) or "(no reason given)"
-
-
-def without_secrets(text: str, secrets: Collection[str]) -> str:
-    """``text`` with all ``secrets`` replaced by ``***``.
-
-    A secret may be as it is, escaped as in a header, or as Python prints it. Its beginning is also replaced,
-    if the text or a quotation in it is cut off there. A very short one is replaced if it is a word of its
-    own: inside of other words it tells nothing, and gaps in them would tell it.
-    """
-    forms = {form for secret in secrets for form in _forms(secret)} - {""}
-    if not forms:
-        return text
-    # The longest first, because one secret may be the beginning of another.
-    longest_first = sorted(forms, key=len, reverse=True)
-    return _without_beginnings(re.sub("|".join(map(_pattern, longest_first)), _HIDDEN, text), forms)
-
-
-def _pattern(form: str) -> str:
-    return re.escape(form) if len(form) > _SHORTEST_PART else rf"(?<!\w){re.escape(form)}(?!\w)"
-
-
-def _forms(secret: str) -> tuple[str, ...]:
-    escapes = (escape(secret, version) for version in ("1.1", "1.2"))
-    return secret, secret.strip(), *escapes, repr(secret)[1:-1], shown(secret, len(secret))
-
-
-def _without_beginnings(text: str, forms: Collection[str]) -> str:
-    """``text`` without the beginnings of secrets that are just before a possible cut."""
-    for end in sorted((found.start() for found in _POSSIBLE_CUT.finditer(text)), reverse=True):
-        shown = max(_shown_part(text[:end], form) for form in forms)
-        if shown:
-            text = text[: end - shown] + _HIDDEN + text[end:]
-    return text
-
-
-def _shown_part(text: str, secret: str) -> int:
-    """How many of the first characters of ``secret`` end ``text``; 0 if they reveal nothing."""
-    lengths = range(min(len(secret), len(text)), _SHORTEST_PART - 1, -1)
-    return next((length for length in lengths if text.endswith(secret[:length])), 0)

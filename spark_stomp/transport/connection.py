@@ -36,7 +36,8 @@ from spark_stomp.protocol import (
     HeartbeatReceived,
     ReceiptReceived,
 )
-from spark_stomp.transport.broker_errors import broker_error, connect_refused, without_secrets
+from spark_stomp.transport.broker_errors import broker_error, connect_refused
+from spark_stomp.transport.hiding import without_secrets
 from spark_stomp.transport.stream import READ_SIZE, Stream, TlsSession
 
 log = get_log(__name__)
