@@ -13,7 +13,7 @@ from spark_stomp.errors import PasswordUnreadable, StompError, UnsupportedError
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.transport.logins import password_of
+from spark_stomp.transport.logins import fingerprint, password_of
 from spark_stomp.transport.standing import LoginNotAccepted, Told, standing
 
 log = get_log(__name__)
@@ -46,7 +46,7 @@ class Standings:
         self._queues = frozenset(options.queues)
         self._statuses = statuses
         self._not_told: set[str] = set()
-        self._refused: tuple[str | None, float] | None = None
+        self._refused: tuple[bytes, float] | None = None
         self._stopping = threading.Event()
 
     def start(self) -> None:
@@ -98,8 +98,8 @@ class Standings:
         password, since = self._refused
         return password == self._password() and time.monotonic() - since < _REFUSED_PAUSE
 
-    def _password(self) -> str | None:
+    def _password(self) -> bytes:
         try:
-            return password_of(self._options)
+            return fingerprint(password_of(self._options))
         except PasswordUnreadable:
-            return None
+            return b""

@@ -32,7 +32,7 @@ from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, Erro
 from spark_stomp.protocol.handshake import may_be_misread
 from spark_stomp.quoting import duration
 from spark_stomp.transport.connection import Connection
-from spark_stomp.transport.logins import RefusedLogins, password_of
+from spark_stomp.transport.logins import RefusedLogins, fingerprint, password_of
 from spark_stomp.transport.stream import Stream, reason, secure, tls_context
 from spark_stomp.transport.websocket import upgrade
 
@@ -108,7 +108,7 @@ def _open_endpoint(
     endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig, *, login_accepted: bool
 ) -> Connection:
     config = replace(config, passcode=password_of(options))
-    login = (endpoint, config.host, config.login, config.passcode, config.connect_headers)
+    login = fingerprint(endpoint.uri, config.host, config.login, config.passcode, config.connect_headers)
     if config.passcode is not None:
         _refused.check(login)
     try:
