@@ -322,6 +322,8 @@ class Sender:
                     step(connection)
                     return
             except StompError as error:
+                if self._connection is not None:
+                    self._connection.failed(error)
                 self._close()
                 if not self._nothing_left():
                     self._recover(error)
@@ -469,6 +471,7 @@ class Sender:
         try:
             self._connection.disconnect()
         except ReceiptTimeout as error:
+            self._connection.failed(error)
             self._progress.blocked = True
             self._progress.made()
             log.warning(

@@ -36,6 +36,7 @@ from spark_stomp.protocol import (
     HeartbeatReceived,
     ReceiptReceived,
 )
+from spark_stomp.transport.addresses import ADDRESSES, may_be_the_node
 from spark_stomp.transport.broker_errors import broker_error, connect_refused
 from spark_stomp.transport.hiding import without_secrets
 from spark_stomp.transport.stream import READ_SIZE, Stream, TlsSession
@@ -76,6 +77,7 @@ class Connection:
         last_frame_byte: the time at which the last byte of a frame was read. EOLs between frames do not
             count.
         rested: seconds for which :meth:`rest` has left the stream unread.
+        connected_at: the ``last_frame_byte`` of CONNECTED.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class Connection:
         self.received = 0
         self.written = 0
         self.rested = 0.0
-        self.last_frame_byte = clock()
+        self.last_frame_byte = self.connected_at = clock()
         self._stream = stream
         self._clock = clock
         self._secrets = secrets
@@ -139,7 +141,15 @@ class Connection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, StompError):
+            self.failed(error)
         self.close()
+
+    def failed(self, error: StompError) -> None:
+        """Its use ends with ``error``. If that may be the node's fault, others are tried before it."""
+        silent = isinstance(error, ConnectionLost) and self.last_frame_byte == self.connected_at
+        if silent or may_be_the_node(error):
+            ADDRESSES.failed(self.peer, self._stream.remote)
 
     def wake(self) -> None:
         """Make a running :meth:`poll` return. Any thread may call it, also after :meth:`close`."""
