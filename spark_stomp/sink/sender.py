@@ -400,7 +400,7 @@ class Sender:
         """
         if not isinstance(error, ConnectionLost | BrokerError) or self._speaks is None:
             return error
-        if error.passing:
+        if error.verdict in {"passes", "either"}:
             # The broker says that it is in trouble: this proves nothing about the message, however often it
             # comes, nor do the connections that ended just before.
             self._ended_alone = 0
@@ -431,7 +431,7 @@ class Sender:
     def _is_left_out(self, error: StompError) -> bool:
         """Whether the message that the broker refused, if it did, needs no receipt any more."""
         receipt, self._refused = self._refused, None
-        if receipt is None or not isinstance(error, DestinationRefused) or error.passing:
+        if receipt is None or not isinstance(error, DestinationRefused):
             return False
         encoded = self.instead(self._window.frame(receipt), error)
         if encoded is None:
@@ -444,7 +444,7 @@ class Sender:
 
     def _may_recover(self, error: StompError) -> bool:
         """Whether another connection may succeed."""
-        if self._speaks is None and not (self._patient or error.passing):
+        if self._speaks is None and not (self._patient or error.verdict == "passes"):
             return False
         accepted = self._speaks is not None or self._login_accepted
         # A broker that was blocked for too long would also be blocked on the next connection.

@@ -53,7 +53,8 @@ class Addresses:
 
 def may_be_the_node(error: StompError) -> bool:
     """Whether the same may succeed on another node."""
-    return error.passing or isinstance(error, ConnectFailed | ConnectTimeout | HeartbeatLost | ReceiptTimeout)
+    silent = isinstance(error, ConnectFailed | ConnectTimeout | HeartbeatLost | ReceiptTimeout)
+    return silent or error.verdict in {"passes", "either"}
 
 
 def name_of(address: Any) -> str:

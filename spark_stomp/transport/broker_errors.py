@@ -7,7 +7,8 @@ from collections.abc import Collection
 from functools import partial
 from urllib.parse import unquote
 
-from spark_stomp.brokers.known import error_pattern, named_queue, remedy
+from spark_stomp.brokers import Dialect
+from spark_stomp.brokers.known import GENERIC, named_queue, remedy, says_in_use, sentence_of
 from spark_stomp.errors import BrokerError, ClientIdInUse, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
 from spark_stomp.quoting import shown
@@ -18,9 +19,6 @@ _MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300
 # Characters of a text that are searched for secrets; the rest is not shown. An ERROR of 64 MB full of
 # quotation marks kept a core busy for three minutes (November 2026).
 _SEARCHED = 10_000
-_STOPPING, _NO_BROKER, _IN_USE, _FAILED, _UNASKED, _PASSING = map(
-    error_pattern, ("stopping", "no_broker", "client_id_in_use", "failed", "unasked", "passing")
-)
 _VIRTUAL_HOST = re.compile(r"\bvirtual.?host|\bvhost", re.IGNORECASE)
 # What brokers quote. A quotation that was cut has no end. An apostrophe is within a word or behind one, and
 # brackets are around sentences too.
@@ -47,10 +45,6 @@ class _OwnWords:
         """Whether ``pattern`` is there."""
         return pattern.search(self._without_names(pattern)) is not None
 
-    def begin(self, pattern: re.Pattern[str]) -> bool:
-        """Whether the words begin with ``pattern``."""
-        return pattern.match(self._without_names(pattern)) is not None
-
     def _without_names(self, pattern: re.Pattern[str]) -> str:
         """The text without the names that look like ``pattern``. Others may be parts of its own words."""
         alike = sorted(filter(pattern.search, self._names), key=len, reverse=True)
@@ -73,19 +67,20 @@ def connect_refused(
 ) -> LoginRefused | ConnectFailed:
     """The exception for an ERROR frame in answer to a CONNECT with ``client_id`` and ``host``.
 
-    It is a ConnectFailed that is ``passing`` if the broker starts or stops, or if a relay has no broker.
-    Brokers quote what they refuse, so ``secrets`` are replaced in the quotation. What the ERROR means is
-    found in its own text, because a secret may be a part of the broker's words, but not in ``names``, such as
-    the login, nor in secrets.
+    It is a ConnectFailed that passes if the broker starts or stops, or if a relay has no broker. Brokers
+    quote what they refuse, so ``secrets`` are replaced in the quotation. What the ERROR means is found in its
+    own text, because a secret may be a part of the broker's words, but not in ``names``, such as the login,
+    nor in secrets.
     """
     words, own = _broker_words(event, secrets), _OwnWords(event, (*names, *secrets, host, client_id or ""))
-    if own.say(_STOPPING) or own.say(_NO_BROKER):
+    sentence = sentence_of(own.say, GENERIC)
+    if sentence is not None and sentence.verdict == "passes":
         away = ConnectFailed(f"{peer} has no broker to connect to, or it is starting or stopping: {words}")
-        away.passing = True
+        away.verdict = "passes"
         return away
     if own.say(_VIRTUAL_HOST):
         words += f". The header host was {shown(host)}: set the option virtualHost to what this broker wants"
-    if client_id is not None and own.say(_IN_USE):
+    if client_id is not None and says_in_use(own.say):
         return ClientIdInUse(f"{peer} refused CONNECT: clientId {client_id} is in use: {words}")
     return LoginRefused(f"{peer} refused CONNECT: {words}")
 
@@ -96,13 +91,13 @@ def broker_error(
     what: str = "",
     secrets: Collection[str] = (),
     names: Collection[str] = (),
+    dialect: Dialect = GENERIC,
 ) -> BrokerError:
-    """The exception for an ERROR frame on an established connection.
+    """The exception for an ERROR frame on an established connection to a broker of this ``dialect``.
 
     ``what`` names the request that the ERROR seems to answer (a SUBSCRIBE, a SEND), and is empty if that is
-    not known. If it is known, the exception is a DestinationRefused, unless the broker is stopping, has
-    failed, has ended another subscription, or is lost to a relay. So it is if the broker says that a queue
-    exists with other arguments than the request declares, because then no other request can succeed.
+    not known. The exception is a DestinationRefused only if the broker is known to refuse requests with this
+    sentence.
     ``secrets`` of CONNECT are replaced in the quotation. ``names`` are what the ERROR may quote beside the
     destination in ``what``: they say nothing about what it means.
     """
@@ -113,18 +108,19 @@ def broker_error(
     hide = partial(without_secrets, secrets=secrets)
     if not what and (queue := named_queue(text)) is not None:
         what = f"SEND to /queue/{shown(hide(queue))}"
-    if advice := remedy(text, what, hide):
-        words = words.removesuffix(".") + advice
-    gone, failed = own.say(_STOPPING) or own.say(_NO_BROKER), own.begin(_FAILED)
-    if not what or own.begin(_UNASKED):
+    sentence = sentence_of(own.say, dialect)
+    verdict = None if sentence is None else sentence.verdict
+    if advice := remedy(sentence, text, what, hide):
+        words = f"{words.removesuffix('.')}. {advice}"
+    if not what or (sentence is not None and sentence.unasked):
         error = BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
-    elif gone:
-        error = BrokerError(f"the broker at {peer} ended the connection before it answered {what}: {words}")
-    elif failed:
+    elif verdict == "passes":
         error = BrokerError(f"the broker at {peer} failed while it handled {what}: {words}")
+    elif verdict is None or verdict == "either":
+        error, verdict = BrokerError(f"the broker at {peer} did not take {what}: {words}"), "either"
     else:
         error = DestinationRefused(f"the broker at {peer} refused {what}: {words}")
-    error.passing = gone or failed or own.say(_PASSING)
+    error.verdict = verdict
     return error
 
 

@@ -93,7 +93,8 @@ def open_connection(
     if len(failures) == 1:
         raise failures[0]
     failed = ConnectFailed("no server of url could be used: " + "; ".join(str(one) for one in failures))
-    failed.passing = any(one.passing for one in failures)
+    if any(one.verdict == "passes" for one in failures):
+        failed.verdict = "passes"
     raise failed
 
 
@@ -168,7 +169,8 @@ def _open_session(endpoint: Endpoint, options: ConnectionOptions, config: Client
         connection.__exit__(type(error), error, error.__traceback__)
         raise
     connection.connected_at = connection.last_frame_byte
-    stream.joins_messages = options.dialect(connection.session.server).outgoing.joins_messages
+    connection.dialect = options.dialect(connection.session.server)
+    stream.joins_messages = connection.dialect.outgoing.joins_messages
     # Without heart-beats a broker may be silent for hours, and only TCP can notice that it is lost. With
     # heart-beats TCP must not watch it, because a broker may block a sender for longer than TCP allows.
     _, expected = connection.session.heartbeat

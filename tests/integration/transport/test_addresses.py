@@ -98,7 +98,7 @@ def test_so_is_one_that_refuses_for_now(devbroker: DevBroker) -> None:
     with DevBroker() as other:
         url = f"{other.url},{devbroker.url}"
         passing = BrokerError("it starts")
-        passing.passing = True
+        passing.verdict = "passes"
         used_until(passing, url)
         assert peer(url) == f"127.0.0.1:{devbroker.port}"
 
