@@ -102,9 +102,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     place = StatusSource(arguments.path)
 
-    def told(status: Status) -> tuple[Kind, list[Text]]:
+    def read(status: Status) -> tuple[Status, Diagnosis]:
+        """Raises if the content is no status. Nothing that a broker answers is in it."""
+        _queues(status)
+        return status, diagnose(status, place.silence)
+
+    def told(status: Status, found: Diagnosis) -> tuple[Kind, list[Text]]:
         answer = _ask(status, arguments, own=place.is_own)
-        found = _with_answer(diagnose(status, place.silence), status, answer)
+        found = _with_answer(found, status, answer)
         style = found.style if found.kind is Kind.FINE else "red"
         return found.kind, [
             _line("why", f"{status.get('query')}: {found.text}", style),
@@ -113,10 +118,11 @@ def run(arguments: argparse.Namespace) -> int:
         ]
 
     try:
-        every = place.read(lambda statuses: [*map(told, statuses)])
+        statuses = place.read(lambda statuses: [*map(read, statuses)])
     except Unread as error:
         sys.stderr.write(line(f"spark-stomp: {error}") + "\n")
         return FAILED
+    every = [told(*one) for one in statuses]
     Screen(sys.stdout).whole(*(text for _, texts in every for text in texts))
     return max(kind.value for kind, _ in every)
 
@@ -177,7 +183,7 @@ def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer
         patience = min(options.connect_timeout, _PATIENCE)
         options = replace(options, connect_timeout=patience, log_level="error")
         return _asked(options, texts, queues, status)
-    except OptionError as error:
+    except (OptionError, OSError) as error:
         return _Answer(f"not asked: {error}", texts)
     except StompError as error:
         text = str(error)

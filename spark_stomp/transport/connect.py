@@ -208,7 +208,7 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
 
 def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     try:
-        sock = _connect_any(endpoint, timeout)
+        sock = connect_any(endpoint.host, endpoint.port, timeout)
     except TimeoutError as error:
         raise ConnectTimeout(f"no connection to {peer} within connectTimeout ({timeout:g}s)") from error
     except ConnectionRefusedError as error:
@@ -224,14 +224,14 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     return sock
 
 
-def _connect_any(endpoint: Endpoint, timeout: float) -> socket.socket:
+def connect_any(host: str, port: int, timeout: float) -> socket.socket:
     """Connect to the first address of the host that answers, in ``timeout`` seconds for all of them.
 
     Each gets an equal share of the time left: if one hangs, the others are tried too. Raises the OSError of
     the last one.
     """
     deadline = time.monotonic() + timeout
-    found = socket.getaddrinfo(endpoint.host, endpoint.port, 0, socket.SOCK_STREAM)
+    found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
     addresses = ADDRESSES.in_order(found, lambda one: name_of(one[4]))
     failure = OSError("the host has no address")
     for place, (family, kind, protocol, _, address) in enumerate(addresses):

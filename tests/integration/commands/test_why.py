@@ -258,7 +258,12 @@ class TestAStatusThatOthersMayHaveWritten:
         told |= {"managementUrl": "http://evil", "url": "stomp://evil", "passwordFile": str(file)}
         write(path, options={"login": "ada", "virtualHost": "v", **told}).chmod(0o602)
         asked: list[ConnectionOptions] = []
-        monkeypatch.setattr("spark_stomp.commands.why.open_connection", lambda options: asked.append(options))
+
+        def note(options: ConnectionOptions) -> None:
+            asked.append(options)
+            raise OSError("no connection")
+
+        monkeypatch.setattr("spark_stomp.commands.why.open_connection", note)
         url = ("-o", "url=stomp+ssl://b:1")
         command("why", path, *url)
         (options,) = asked
@@ -353,6 +358,22 @@ def test_no_status(path: Path, command: Command, content: str, words: str) -> No
     done = command("why", path)
     assert done.code == 1 and done.out == "" and words in done.err and done.err.count("\n") == 1
     assert command("why", f"{path}.gone").code == 2
+
+
+@pytest.mark.parametrize("error", [TypeError("of the answer"), OSError(24, "Too many open files")])
+def test_what_the_broker_does_is_no_fault_of_the_file(
+    path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("spark_stomp.commands.why.open_connection", fail)
+    write(path, options={"url": "stomp://b"})
+    if isinstance(error, OSError):
+        assert lines(command("why", path))["broker"] == "not asked: [Errno 24] Too many open files"
+    else:
+        with pytest.raises(TypeError):
+            command("why", path)
 
 
 class TestWhatTheBrokerTells:
