@@ -18,15 +18,15 @@ from spark_stomp.errors import (
     StompError,
 )
 from spark_stomp.logs import get_log, show
-from spark_stomp.options import ReconnectOptions, SinkOptions
+from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
-from spark_stomp.sink.progress import Progress
+from spark_stomp.sink.progress import Outage, Progress
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
 from spark_stomp.transport.queues import is_stream
-from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next_attempt
+from spark_stomp.transport.retry import is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
 
@@ -44,43 +44,6 @@ def _warn_of_unknown(destination: str) -> None:
         "second connection. If it does not exist, RabbitMQ confirms and drops messages to it",
         destination,
     )
-
-
-class _Outage:
-    """The time from the end of a connection to the first receipt on the next one.
-
-    An outage also begins if the first connection fails. A connection without a receipt does not end it, but
-    its time does not count for ``reconnectTimeout``: it may be a broker that was blocked for long.
-
-    Args:
-        options: for how long, and how often, to connect again.
-        now: monotonic seconds.
-        unconfirmed: how many messages have to be sent again.
-        lost: whether there was a connection before.
-    """
-
-    def __init__(self, options: ReconnectOptions, now: float, unconfirmed: int, *, lost: bool) -> None:
-        self.retry = Retry(options, now)
-        self._began = self._ended = now
-        self._unconfirmed = unconfirmed
-        self._lost = lost
-        self._connected = False
-
-    def connected(self, now: float) -> None:
-        """A new connection is open."""
-        self._ended, self._connected = now, True
-
-    def failed(self, now: float) -> None:
-        """The connection has ended without a receipt, or none could be had."""
-        if self._connected:
-            self.retry.leave_out(now - self._ended)
-            self._connected = False
-
-    def summary(self) -> str:
-        """The log line at the end of the outage."""
-        words = "connected again" if self._lost else "connected"
-        again = counted(self._unconfirmed, "message")
-        return f"{words} after {self._ended - self._began:.1f} s, {again} to send again"
 
 
 class Sender:
@@ -126,12 +89,13 @@ class Sender:
         self._login_accepted = login_accepted
         self._connection: Connection | None = None
         self._speaks: tuple[str, Dialect] | None = None
-        self._outage: _Outage | None = None
+        self._outage: Outage | None = None
         self.instead: Callable[[bytes, StompError], EncodedSlice | None] = lambda frame, error: None
         """What is sent in place of a frame that the broker refuses; None: the task fails."""
         self._refused: str | None = None  # the receipt of the message that the broker refused
         self._ended_alone = 0  # connections in a row
         self._there: set[str] = set()  # queues that exist, as this connection was told
+        self._silent: set[str] = set()  # addresses that have confirmed nothing since the last receipt
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
         self._lock = threading.Lock()
         self._pump: Pump | None = None
@@ -234,7 +198,8 @@ class Sender:
 
         Raises:
             ReceiptTimeout: no progress for ``receiptTimeout`` and then ``blockedTimeout``; or for
-                ``receiptTimeout``, and an unknown broker has never sent a receipt.
+                ``receiptTimeout``, and an unknown broker has never sent a receipt. Passing, if there is an
+                address that has not been tried since the last receipt.
         """
         progress, options = self._progress, self._options
         due = progress.due_in()
@@ -256,6 +221,13 @@ class Sender:
                 "without them the sink cannot write to it. Find out with spark-stomp probe --scratch"
             )
         progress.blocked = True
+        if self._is_first_silence(connection.peer):
+            elsewhere = ReceiptTimeout(
+                f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
+                f"{options.receipt_timeout:g}s); it is sent again over another address of url"
+            )
+            elsewhere.passing = True
+            raise elsewhere
         log.warning(
             "%s has confirmed nothing for %.0f s%s: it counts as blocked. The task waits for it up to "
             "blockedTimeout (%gs); without a receipt yet: %s. Find out why: %s",
@@ -265,6 +237,17 @@ class Sender:
             options.blocked_timeout,
             counted(self._window.unconfirmed, "message"),
             dialect.blocked,
+        )
+
+    def _is_first_silence(self, peer: str) -> bool:
+        """Whether another address may confirm what ``peer`` has not: each is tried once.
+
+        The leader of a queue may hang, and the node that we talk to. If all are blocked, they are left alone.
+        """
+        again = peer in self._silent
+        self._silent.add(peer)
+        return not again and any(
+            one.address not in self._silent for one in self._options.connection.endpoints
         )
 
     def _poll(self, connection: Connection, timeout: float) -> None:
@@ -281,6 +264,7 @@ class Sender:
             if isinstance(event, ReceiptsReceived):
                 self._figures.count_latencies(self._window.confirm(event.numbers, time.monotonic()))
                 self._made_progress(connection)
+                self._silent.clear()
                 self._ended_alone = 0
                 self._end_outage()
             elif isinstance(event, ErrorReceived):
@@ -373,7 +357,7 @@ class Sender:
         # Until the broker confirms a message, all failures are one outage and one warning. A refused login is
         # a warning each time, because a person has to correct it.
         is_news = self._outage is None or is_login_error(error)
-        self._outage = self._outage or _Outage(
+        self._outage = self._outage or Outage(
             self._options.reconnect, now, self._window.unconfirmed, lost=lost
         )
         self._outage.failed(now)
@@ -448,7 +432,8 @@ class Sender:
             return False
         accepted = self._speaks is not None or self._login_accepted
         # A broker that was blocked for too long would also be blocked on the next connection.
-        return may_recover(error, login_accepted=accepted) and not isinstance(error, ReceiptTimeout)
+        blocked = isinstance(error, ReceiptTimeout) and not error.passing
+        return may_recover(error, login_accepted=accepted) and not blocked
 
     def _failure(self, error: StompError) -> StompError:
         """``error`` with how far the task has come; ``error`` itself if nothing was sent."""

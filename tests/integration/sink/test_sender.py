@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -744,6 +744,70 @@ class TestABlockedBroker:
             sender._until_done(sender._await_receipts)
             assert sender.figures.confirmed == 1
         assert time.monotonic() - begun > 1.2
+
+
+class TestSeveralAddresses:
+    """What one does not confirm in time goes over another one."""
+
+    OPTIONS: ClassVar = {"receiptTimeout": "400ms", "blockedTimeout": "400ms", "receiptWindow": 10}
+
+    @pytest.mark.rule("S.4")
+    def test_what_is_not_confirmed_is_sent_over_the_next_one(self, caplog: pytest.LogCaptureFixture) -> None:
+        """As if the leader of a queue hangs: its node beats, and lets everyone in."""
+        with DevBroker() as first, DevBroker() as second:
+            first.faults.withhold_receipts = ("SEND",)
+            options = self.OPTIONS | {"blockedTimeout": "5m"}
+            with sending(f"{first.url},{second.url}", **options) as sender:
+                send(sender, 30)
+                figures = sender.finish()
+            assert (figures.confirmed, figures.connections, figures.resent) == (30, 2, 10)
+            assert 0.4 <= figures.blocked_seconds < 5
+            assert second.bodies(QUEUE) == bodies(30) and len(first.bodies(QUEUE)) == 10
+        assert "sent again over another address of url" in caplog.text
+
+    @pytest.mark.rule("S.4")
+    def test_each_is_tried_once_if_all_are_blocked(self) -> None:
+        """As by an alarm of memory: a new connection sends one message alone, and it waits there."""
+        with DevBroker() as first, DevBroker() as second, DevBroker() as third:
+            brokers = (first, second, third)
+            for one in brokers:
+                one.faults.withhold_receipts = ("SEND",)
+            begun = time.monotonic()
+            url = ",".join(one.url for one in brokers)
+            with (
+                sending(url, **self.OPTIONS) as sender,
+                pytest.raises(ReceiptTimeout, match="blockedTimeout"),
+            ):
+                send(sender, 30)
+            assert [one.connects for one in brokers] == [1, 1, 1]
+            assert [one.queue(QUEUE).enqueued for one in brokers] == [10, 1, 1]
+        assert 1.6 <= time.monotonic() - begun < 10
+
+    @pytest.mark.rule("S.4")
+    def test_one_that_is_blocked_is_not_left_for_one_that_cannot_be_had(self) -> None:
+        """It gets one more connection, and not one after the other."""
+        (nobody,) = free_ports(1)
+        with DevBroker() as broker:
+            broker.faults.withhold_receipts = ("SEND",)
+            url = f"{broker.url},stomp://127.0.0.1:{nobody}"
+            with (
+                sending(url, **self.OPTIONS) as sender,
+                pytest.raises(ReceiptTimeout, match="blockedTimeout"),
+            ):
+                finish(sender, b"x")
+            assert broker.connects == 2
+
+    @pytest.mark.rule("S.4")
+    def test_a_receipt_makes_all_of_them_good_again(self) -> None:
+        with DevBroker() as first, DevBroker() as second:
+            first.faults.withhold_receipts = ("SEND",)
+            with sending(f"{first.url},{second.url}", **self.OPTIONS) as sender:
+                sender.send(encoded([b"0"]))
+                sender._until_done(sender._await_receipts)
+                first.faults.withhold_receipts, second.faults.withhold_receipts = (), ("SEND",)
+                figures = finish(sender, b"1", first=1)
+            assert (figures.confirmed, figures.connections) == (2, 3)
+            assert (first.connects, second.connects) == (2, 1)
 
 
 class TestTheClock:
