@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import TracebackType
 
@@ -30,8 +30,8 @@ from spark_stomp.transport.retry import is_login_error, may_recover, next_attemp
 
 log = get_log(__name__)
 
-# How many connections in a row may end at one message that was sent alone, before any receipt. A broker that
-# starts again may end one or two, and each sends the message again.
+# How many connections in a row may end at one message that was sent alone, before any receipt, until the log
+# says so, and an ERROR counts as its refusal. A broker that starts again may end one or two.
 _MOST_ENDED = 3
 # Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things.
 _READ = 256 << 10
@@ -62,7 +62,7 @@ class Sender:
 
     - ReceiptTimeout: the broker was blocked for too long.
     - DestinationRefused: the broker refused a message: it named it, or it ended one connection after the
-      other at this message. Or the queue of a message does not exist.
+      other by an ERROR at this message. Or the queue of a message does not exist.
     - LoginRefused, TlsRefused.
     - ConnectionLost: no new connection within ``reconnectTimeout``.
 
@@ -354,9 +354,10 @@ class Sender:
         self._window.begin_again()
         now = time.monotonic()
         lost = self._speaks is not None
-        # Until the broker confirms a message, all failures are one outage and one warning. A refused login is
-        # a warning each time, because a person has to correct it.
-        is_news = self._outage is None or is_login_error(error)
+        # Until the broker confirms a message, all failures are one outage and one warning, and one more if it
+        # is always the same message. A refused login is a warning each time, because a person has to correct
+        # it.
+        is_news = self._outage is None or is_login_error(error) or self._ended_alone == _MOST_ENDED
         self._outage = self._outage or Outage(
             self._options.reconnect, now, self._window.unconfirmed, lost=lost
         )
@@ -379,8 +380,9 @@ class Sender:
     def _judged(self, error: StompError) -> StompError:
         """``error``, or a DestinationRefused if it shows that the broker refuses a message.
 
-        A broker may refuse a message without naming it, as RabbitMQ's ERROR does, or without a word. Then
-        every new connection ends at it, and after a lost connection it soon goes alone.
+        RabbitMQ's ERROR does not name the message. Then every new connection ends by it, and after a lost
+        connection the message soon goes alone. Of a connection that ends without a word that proves nothing:
+        a queue that is full and one whose node is away look the same, and both may pass.
         """
         if not isinstance(error, ConnectionLost | BrokerError) or self._speaks is None:
             return error
@@ -389,28 +391,30 @@ class Sender:
             # comes, nor do the connections that ended just before.
             self._ended_alone = 0
             return error
-        outgoing, largest = self._speaks[1].outgoing, self._window.largest_in_flight()
-        limit, hints = outgoing.frame_limit, [error.message]
-        if isinstance(error, ConnectionLost) and limit is not None and largest > limit[0]:
-            hints.append(f"A message without a receipt has {largest} bytes as a frame, and {limit[1]}")
+        silent = isinstance(error, ConnectionLost)
+        why = ". ".join((error.message, *(self._hints() if silent else ())))
         alone = self._window.in_flight == 1 and not isinstance(error, DestinationRefused)
         self._ended_alone += alone
-        # One connection may break for any reason.
-        silent = (
-            isinstance(error, ConnectionLost) and self._figures.connections > 1 and self._window.in_flight
-        )
-        if silent and outgoing.silent_refusal and len(hints) == 1:
-            hints.append(outgoing.silent_refusal)
         if not alone or self._ended_alone < _MOST_ENDED:
-            return error if len(hints) == 1 else ConnectionLost(". ".join(hints))
-        # A queue that is full may refuse without a word, and take the message later.
-        if isinstance(error, BrokerError):
-            self._refused = self._window.first_receipt()
-        return DestinationRefused(
+            return ConnectionLost(why) if silent else error
+        said = (
             f"{self._ended_alone} connections in a row have ended after the same message alone was sent to "
-            f"{self._window.first_destination()}, and before its receipt came: the broker refuses it. The "
-            f"last time: {'. '.join(hints)}"
+            f"{self._window.first_destination()}, and before its receipt came"
         )
+        if silent:
+            return ConnectionLost(f"{said}: the broker refuses it, or the node of its queue is away. {why}")
+        self._refused = self._window.first_receipt()
+        return DestinationRefused(f"{said}: the broker refuses it. The last time: {why}")
+
+    def _hints(self) -> Iterator[str]:
+        """Why the broker may have ended the connection without a word, as far as that is known."""
+        assert self._speaks is not None, "there was a connection"
+        outgoing, largest = self._speaks[1].outgoing, self._window.largest_in_flight()
+        if outgoing.frame_limit is not None and largest > outgoing.frame_limit[0]:
+            yield f"A message without a receipt has {largest} bytes as a frame, and {outgoing.frame_limit[1]}"
+        # One connection may break for any reason.
+        elif outgoing.silent_refusal and self._figures.connections > 1 and self._window.in_flight:
+            yield outgoing.silent_refusal
 
     def _is_left_out(self, error: StompError) -> bool:
         """Whether the message that the broker refused, if it did, needs no receipt any more."""

@@ -249,6 +249,9 @@ class TestRefusals:
             finish(sender, b"x")
         assert rabbit.connections == 1
 
+    BOTH = r"the broker refuses it, or the node of its queue is away"
+
+    @pytest.mark.rule("S.5")
     @pytest.mark.parametrize(
         ("size", "told"), [(5, "and RabbitMQ from 3.12.2 on accepts 4 MiB"), (3, "reject-publish")]
     )
@@ -263,12 +266,35 @@ class TestRefusals:
             return CLOSE if len(frame) > 1 << 20 else b""
 
         broker = ScriptedBroker(b"RabbitMQ/4", asked)
-        with sending(broker.serve) as sender, pytest.raises(DestinationRefused) as error:
+        options = {"reconnectTimeout": "3s", "reconnectDelayMax": "500ms"}
+        with sending(broker.serve, **options) as sender, pytest.raises(ConnectionLost) as error:
             finish(sender, b"a", b"b", b"c" * (size << 20), b"d")
-        assert told in str(error.value) and "alone was sent to /queue/out" in str(error.value)
+        for words in (told, "alone was sent to /queue/out", self.BOTH, "within reconnectTimeout (3s)"):
+            assert words in str(error.value)
         assert "confirmed 2 messages" in str(error.value)
         assert ("stomp.max_frame_size" in caplog.messages[0]) == (size == 5)
-        assert b"".join(sent) == b"abcccc" or b"".join(sent) == b"abcabccc"
+        assert set(b"".join(sent).removeprefix(b"abcabc").removeprefix(b"abc")) == {*b"c"}
+        assert sum(self.BOTH in line for line in caplog.messages) == 1
+
+    @pytest.mark.rule("S.5", "S.9")
+    @pytest.mark.parametrize(
+        "on_error",
+        [{"onError": "drop"}, {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}],
+    )
+    def test_what_ends_connections_without_a_word_is_waited_for_and_never_left_out(
+        self, on_error: dict[str, str]
+    ) -> None:
+        """The node of a classic queue is away, and comes back at the sixth connection."""
+
+        def asked(connection: int, frame: bytes) -> bytes:
+            away = connection < 6 and b"destination:/queue/away" in frame
+            return CLOSE if away else b""
+
+        options = {"reconnectDelay": "50ms", "reconnectDelayMax": "100ms"}
+        rows = TestARowThatIsRefused()
+        with sending(ScriptedBroker(b"RabbitMQ/4", asked).serve, **options) as sender:
+            figures = rows.write(sender, [QUEUE, "/queue/away", QUEUE], **on_error)
+        assert (figures.confirmed, figures.dropped, figures.dead_lettered) == (3, 0, 0)
 
     def test_connections_that_end_without_a_word_in_spite_of_progress(
         self, caplog: pytest.LogCaptureFixture
@@ -600,9 +626,12 @@ class TestWhatTheLogSaysOfAnOutage:
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         broker = ScriptedBroker(b"x", lambda *_: CLOSE)
-        with sending(broker.serve) as sender, pytest.raises(DestinationRefused):
+        options = {"reconnectTimeout": "2s", "reconnectDelayMax": "300ms"}
+        with sending(broker.serve, **options) as sender, pytest.raises(ConnectionLost):
             finish(sender, b"x")
-        assert self.levels(caplog, "trying again") == ["WARNING"]
+        assert broker.connections > 4
+        # The second one says that it is always the same message.
+        assert self.levels(caplog, "trying again") == ["WARNING", "WARNING"]
         assert self.levels(caplog, "connected") == []
 
     def test_the_pump_says_it_in_the_name_of_its_task(
