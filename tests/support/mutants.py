@@ -113,7 +113,7 @@ S.1   sink.sender:Sender.finish                          drops _until_done
 S.2   sink.window:ReceiptWindow._end                     puts 0 for in_flight
 S.3   sink.window:_Held.go_to                            shifts sent
 S.4   sink.sender:Sender._wait                           always due_in
-S.5   sink.sender:Sender._judged                         always _MOST_ENDED
+S.5   sink.sender:Sender._judged                         never verdict
 S.6   sink.sender:Sender._failure                        returns error
 S.7   sink.sender:Sender.__exit__                        drops _close
 S.8   sink.write:commit                                  drops prove
