@@ -38,7 +38,7 @@ class Artemis(Broker):
     def websocket_url(self) -> str:
         return f"ws://{HOST}:{self.port}/stomp"
 
-    def start(self) -> None:
+    def launch(self) -> None:
         java()
         if not self.port:
             self._create()
