@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from support.brokers import ActiveMQPair, ArtemisPair, Cluster, RabbitMQCluster
+from support.brokers import Cluster, RabbitMQCluster
 from support.brokers.fixtures import BrokerPool
 
 
-def whole(pool: BrokerPool, name: str) -> Cluster:
-    cluster = pool.get(name)
-    assert isinstance(cluster, Cluster)
-    cluster.start()
-    return cluster
+@pytest.fixture
+def whole(broker_pool: BrokerPool) -> Callable[[str], Cluster]:
+    """Gives the cluster of this name; all its nodes run."""
+
+    def get(name: str) -> Cluster:
+        cluster = broker_pool.get(name)
+        assert isinstance(cluster, Cluster)
+        cluster.start()
+        return cluster
+
+    return get
 
 
 @pytest.fixture
-def cluster(broker_pool: BrokerPool) -> RabbitMQCluster:
-    found = whole(broker_pool, RabbitMQCluster.name)
+def cluster(whole: Callable[[str], Cluster]) -> RabbitMQCluster:
+    found = whole(RabbitMQCluster.name)
     assert isinstance(found, RabbitMQCluster)
-    return found
-
-
-@pytest.fixture
-def activemq_pair(broker_pool: BrokerPool) -> ActiveMQPair:
-    found = whole(broker_pool, ActiveMQPair.name)
-    assert isinstance(found, ActiveMQPair)
-    return found
-
-
-@pytest.fixture
-def artemis_pair(broker_pool: BrokerPool) -> ArtemisPair:
-    found = whole(broker_pool, ArtemisPair.name)
-    assert isinstance(found, ArtemisPair)
     return found

@@ -6,8 +6,9 @@ import re
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.brokers import Broker, Cluster
+from support.brokers import Broker
 from support.brokers.base import HOST
 from support.driven import Run, status_of
 from support.session import ack, subscribe
@@ -38,7 +39,9 @@ RATE = 60
 """Messages a second, of each producer and of each sink."""
 _TICK = 0.05
 # Seconds of a connection attempt, and without a receipt, until a producer goes to another node.
-_GIVES_UP = 3.0
+_CONNECTS, _GIVES_UP = 3.0, 10.0
+# Messages without a receipt at which a producer waits: it sends all of them again over another node.
+_WINDOW = 5 * RATE
 # Spark's default of spark.task.maxFailures.
 _ATTEMPTS = 4
 # Seconds without a message until a queue counts as empty.
@@ -46,27 +49,42 @@ _QUIET = 3.0
 _RECEIPT = re.compile(rb"\s*RECEIPT\n(?:.*\n)*?receipt-id:(\d+)\n")
 
 
-class Producer:
-    """Sends numbered messages, each until it is confirmed, over any of these nodes.
+class Worker(ABC):
+    """Works in a thread of its own until it is told to end."""
 
-    By a bare socket: what the connector does wrong must not stop what it is measured by.
-    """
-
-    def __init__(self, nodes: Sequence[Broker], destination: str) -> None:
-        self._nodes, self.destination = nodes, destination
-        self.confirmed: set[int] = set()
-        self.attempts: Counter[int] = Counter()
-        self._pending: set[int] = set()
+    def __init__(self) -> None:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Send no new ones, and return once all are confirmed."""
+    def end(self) -> None:
+        """Begin nothing new."""
         self._over.set()
-        self._thread.join(3 * PATIENCE)
+
+    def has_ended(self, timeout: float) -> bool:
+        """Whether it has ended within ``timeout`` seconds."""
+        self.end()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    @abstractmethod
+    def _work(self) -> None: ...
+
+
+class Producer(Worker):
+    """Sends numbered messages, each until it is confirmed, over any of these nodes.
+
+    By a bare socket: what the connector does wrong must not stop what it is measured by.
+    """
+
+    def __init__(self, nodes: Sequence[Broker], destination: str) -> None:
+        super().__init__()
+        self._nodes, self.destination = nodes, destination
+        self.confirmed: set[int] = set()
+        self.attempts: Counter[int] = Counter()
+        self._pending: set[int] = set()
 
     @property
     def unconfirmed(self) -> int:
@@ -78,7 +96,7 @@ class Producer:
         return self._over.is_set() and not self._pending
 
     def _work(self) -> None:
-        given_up = time.monotonic() + 1_000_000.0
+        given_up = float("inf")
         turn = 0
         while not self.done and time.monotonic() < given_up:
             if self._over.is_set():
@@ -90,7 +108,7 @@ class Producer:
 
     def _connected(self, node: Broker) -> None:
         """Send over this node until all is done; OSError when it cannot go on."""
-        with socket.create_connection((HOST, node.port), _GIVES_UP) as connection:
+        with socket.create_connection((HOST, node.port), _CONNECTS) as connection:
             login = f"login:{node.login}\npasscode:{node.password}"
             connection.sendall(f"CONNECT\naccept-version:1.2\nhost:/\n{login}\nheart-beat:0,0\n\n\0".encode())
             data = b""
@@ -103,7 +121,7 @@ class Producer:
             progress = time.monotonic()
             while not self.done:
                 due = time.monotonic() + _TICK
-                if not self._over.is_set():
+                if not self._over.is_set() and self.unconfirmed < _WINDOW:
                     new = len(self.attempts)
                     self._send(connection, range(new, new + round(RATE * _TICK)))
                 with suppress(TimeoutError):
@@ -142,25 +160,16 @@ def _received(connection: socket.socket) -> bytes:
     return data
 
 
-class Reader:
+class Reader(Worker):
     """A query, driven in Spark's order without a pause. One that ends begins again on a new checkpoint."""
 
     def __init__(self, options: dict[str, str]) -> None:
+        super().__init__()
         self._options = options
         # Of each row: when it was there, the number, and the attempt of its producer.
         self.rows: list[tuple[float, int, int]] = []
         self.ended: list[str] = []
         self.reconnects = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._over.set()
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive(), "the reader hangs"
 
     @property
     def count(self) -> int:
@@ -196,10 +205,11 @@ class Reader:
                 self.reconnects += sum(receiver["reconnects"] for receiver in run.counters())
 
 
-class Sink:
+class Sink(Worker):
     """A query's sink: one task a batch, which is tried as often as Spark tries one."""
 
     def __init__(self, options: dict[str, str], columns: dict[str, str] | None = None) -> None:
+        super().__init__()
         self._options = parse_sink_options(options)
         # Further columns, which have one value.
         self._columns = columns or {}
@@ -209,17 +219,6 @@ class Sink:
         self.failed: list[str] = []
         # Seconds of each batch, with all attempts; and when it was done.
         self.batches: list[tuple[float, float]] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Write no new batch, and return once the last one is done."""
-        self._over.set()
-        self._thread.join(_ATTEMPTS * 3 * PATIENCE)
-        assert not self._thread.is_alive(), "the sink hangs"
 
     @property
     def count(self) -> int:
@@ -337,7 +336,7 @@ def line_of_sink(name: str, sink: Sink, found: Sequence[str]) -> Line:
 class Flows:
     """Sources with their producers, and sinks, of one cluster: all under one fault, which takes long."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Broker) -> None:
         self.cluster = cluster
         self._sources: dict[str, tuple[Producer, Reader]] = {}
         self._sinks: dict[str, tuple[Sink, str, bool]] = {}
@@ -352,8 +351,15 @@ class Flows:
             *(one[1] for one in self._sinks.values()),
         ]
 
-    def source(self, name: str, destination: str, **options: Any) -> None:
-        """A query that reads what a producer sends to this destination."""
+    def source(self, name: str, destination: str, at: Broker | None = None, **options: Any) -> None:
+        """A query that reads what a producer sends to this destination.
+
+        The subscription of a durable topic is made here, over the node ``at``; a producer's messages would be
+        lost without it.
+        """
+        if "durableName" in options:
+            with Run((at or self.cluster).options(destination=destination, **options)) as run:
+                run.idle()
         # The producer is not where the query is.
         producer = Producer(self.cluster.nodes[::-1], destination)
         reader = Reader(self.cluster.options(destination=destination, **options))
@@ -369,22 +375,14 @@ class Flows:
         self._sinks[name] = sink, destination, "stream" in name
 
     def __enter__(self) -> Flows:
-        for _, reader in self._sources.values():
-            reader.start()
-        for producer, _ in self._sources.values():
-            producer.start()
-        for sink, _, _ in self._sinks.values():
-            sink.start()
+        for _, worker in self._workers:
+            worker.start()
         self.go_on()
         self._since = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for producer, reader in self._sources.values():
-            producer.stop()
-            reader.stop()
-        for one in self._sinks.values():
-            one[0].stop()
+        self._end(lambda worker: True)
 
     def go_on(self) -> None:
         """Wait until each has two seconds' more rows; those that have not are :attr:`stuck`."""
@@ -402,19 +400,32 @@ class Flows:
 
     def finish(self) -> list[Line]:
         """End all in order, and count."""
-        for producer, _ in self._sources.values():
-            producer.stop()
-        for sink, _, _ in self._sinks.values():
-            sink.stop()
+        self._end(lambda worker: not isinstance(worker, Reader))
         for producer, reader in self._sources.values():
             with suppress(AssertionError):  # then they are missing
                 wait_until(partial(reader.has, producer.confirmed), every=0.5)
-            reader.stop()
+        self._end(lambda worker: True)
         lines = [line_of_source(name, *both, self._since) for name, both in self._sources.items()]
         for name, (sink, destination, is_stream) in self._sinks.items():
             lines.append(line_of_sink(name, sink, ids_in(self.cluster, destination, is_stream)))
         self.stuck += [name for name, (producer, _) in self._sources.items() if producer.unconfirmed]
         return lines
+
+    @property
+    def _workers(self) -> list[tuple[str, Worker]]:
+        """With the names of their flows."""
+        sources = [(name, worker) for name, both in self._sources.items() for worker in both]
+        return [*sources, *((name, one[0]) for name, one in self._sinks.items())]
+
+    def _end(self, which: Callable[[Worker], bool]) -> None:
+        """Those that do not end are :attr:`stuck`."""
+        chosen = [(name, worker) for name, worker in self._workers if which(worker)]
+        for _, worker in chosen:
+            worker.end()
+        deadline = time.monotonic() + 3 * PATIENCE
+        self.stuck += [
+            name for name, worker in chosen if not worker.has_ended(max(0.0, deadline - time.monotonic()))
+        ]
 
 
 def check(flows: Flows, title: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from failover.flow import ID_HEADER, Flows, check
-from support.brokers import Cluster, RabbitMQCluster, RabbitMQNode
-from support.driven import MODES, Run
+from support.brokers import Broker, RabbitMQCluster, RabbitMQNode
+from support.driven import MODES
 from support.waiting import pause
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]
@@ -107,12 +107,10 @@ def source(
         destination = cluster.new_topic()
         options |= {"clientId": "failover", "durableName": destination.rpartition("/")[2]}
         options["subscribeHeaders"] = json.dumps({"x-queue-type": kind})
-        # The queue is declared where the first subscription is.
-        with Run(leader.options(destination=destination, **options)) as run:
-            run.idle()
     else:
         destination = declared(cluster, kind, leader)
-    flows.source(f"source, {name}", destination, **options)
+    # The queue of a topic is on the node of the first subscription.
+    flows.source(f"source, {name}", destination, at=leader, **options)
 
 
 def sink(flows: Flows, name: str, kind: str, leader: RabbitMQNode, **options: object) -> None:
@@ -120,7 +118,7 @@ def sink(flows: Flows, name: str, kind: str, leader: RabbitMQNode, **options: ob
     flows.sink(f"sink, {name}", declared(flows.cluster, kind, leader), **options)
 
 
-def declared(cluster: Cluster, kind: str, leader: RabbitMQNode) -> str:
+def declared(cluster: Broker, kind: str, leader: RabbitMQNode) -> str:
     assert isinstance(cluster, RabbitMQCluster)
     queue = cluster.new_queue().replace("/queue/", "/amq/queue/") + f".{kind}"
     cluster.declare(queue, kind, leader)
@@ -171,19 +169,15 @@ def test_a_fault_costs_no_message_and_no_query(
         check(flows, f"RabbitMQ, {fault.deed.__name__}", capsys)
 
 
-def few(cluster: RabbitMQCluster, leader: RabbitMQNode) -> Flows:
-    flows = Flows(cluster)
+def test_a_rolling_restart(cluster: RabbitMQCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each node is stopped in order and started again, as in an upgrade. A classic queue is on one alone."""
+    flows, leader = Flows(cluster), cluster.nodes[0]
     for kind in ("classic", "quorum"):
         source(flows, kind, kind, leader)
         sink(flows, kind, kind, leader)
-    return flows
-
-
-def test_a_rolling_restart(
-    cluster: RabbitMQCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each node is stopped in order and started again, as in an upgrade. A classic queue is on one alone."""
-    with few(cluster, cluster.nodes[0]) as flows:
+    source(flows, "topic, classic", "classic", leader, topic=True)
+    sink(flows, "classic, onError=drop", "classic", leader, onError="drop")
+    with flows:
         rolling_restart(cluster, flows)
         check(flows, "RabbitMQ, a rolling restart", capsys)
 

@@ -165,11 +165,15 @@ class ManagedActiveMQ(ActiveMQ):
         self.java_options = (*self.java_options, f"-Djava.security.auth.login.config={module}")
 
 
-class HostedActiveMQ(ActiveMQ):
-    """The release that Amazon MQ runs, with STOMP over WebSocket as it has it."""
+class OldActiveMQ(ActiveMQ):
+    """5.18, which Amazon MQ runs."""
 
     name = "activemq-hosted"
     poms = (*ActiveMQ.poms, "activemq-hosted.pom.xml")
+
+
+class HostedActiveMQ(OldActiveMQ):
+    """The same, with STOMP over WebSocket as Amazon MQ has it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

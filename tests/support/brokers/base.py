@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from support.brokers.process import Process, Unavailable
 from support.certificates import Authority, Identity
@@ -33,6 +33,9 @@ class Standing(NamedTuple):
 
     ready: int
     unacked: int
+
+
+_Broker = TypeVar("_Broker", bound="Broker")
 
 
 class Broker(ABC):
@@ -128,6 +131,11 @@ class Broker(ABC):
         return (self.port, self.tls_port, *self.listeners.values())
 
     @property
+    def nodes(self) -> tuple[Broker, ...]:
+        """The brokers that it consists of."""
+        return (self,)
+
+    @property
     def runs(self) -> bool:
         """Whether it was started, and neither stopped nor killed since."""
         return self._server is not None
@@ -145,6 +153,13 @@ class Broker(ABC):
     def listen(self, protocol: str) -> None:
         """Open this one of :attr:`listeners`, if it is not open yet."""
         assert protocol in self.listeners
+
+    def become(self, release: type[_Broker]) -> _Broker:
+        """This broker with another release of it, which is not started: same data, ports and logins."""
+        self.stop()
+        successor = release(self.folder)
+        vars(successor).update(vars(self))
+        return successor
 
     def stop(self) -> None:
         """End in an orderly way; also if it was never started or has died."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,7 +24,10 @@ class Cluster(Broker):
     so it also mends what a test has done.
     """
 
-    nodes: tuple[Broker, ...]
+    @property
+    @abstractmethod
+    def nodes(self) -> tuple[Broker, ...]:
+        """In the order of ``url``."""
 
     @property
     def dialect(self) -> str:
@@ -132,13 +136,16 @@ class RabbitMQCluster(Cluster):
 
     name = "rabbitmq-cluster"
     login, password = RabbitMQ.login, RabbitMQ.password
-    nodes: tuple[RabbitMQNode, ...]
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.cookie = secrets.token_hex(16)
         self.mapper = PortMapper(folder)
-        self.nodes = tuple(RabbitMQNode(_made(folder / f"node{number}"), self) for number in (1, 2, 3))
+        self._nodes = tuple(RabbitMQNode(_made(folder / f"node{number}"), self) for number in (1, 2, 3))
+
+    @property
+    def nodes(self) -> tuple[RabbitMQNode, ...]:
+        return self._nodes
 
     def stop(self) -> None:
         super().stop()
@@ -208,7 +215,11 @@ class ActiveMQPair(Pair):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         first = ActiveMQ(_made(folder / "node1"))
-        self.nodes = (first, first.standby(_made(folder / "node2")))
+        self._nodes = (first, first.standby(_made(folder / "node2")))
+
+    @property
+    def nodes(self) -> tuple[ActiveMQ, ...]:
+        return self._nodes
 
 
 class ArtemisNode(Artemis):
@@ -249,15 +260,18 @@ class ArtemisPair(Pair):
 
     name = "artemis-pair"
     login, password = Artemis.login, Artemis.password
-    nodes: tuple[ArtemisNode, ArtemisNode]
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         shared = _made(folder / "store")
-        self.nodes = (
+        self._nodes = (
             ArtemisNode(_made(folder / "node1"), shared, _PRIMARY),
             ArtemisNode(_made(folder / "node2"), shared, _BACKUP),
         )
+
+    @property
+    def nodes(self) -> tuple[ArtemisNode, ArtemisNode]:
+        return self._nodes
 
     def launch(self) -> None:
         first, second = self.nodes

@@ -86,7 +86,6 @@ class RabbitMQ(Broker):
         self.websocket_port = 0
         self._node_port = 0
         self.node = f"spark-stomp-{secrets.token_hex(4)}@localhost"
-        self._home = Path()
         self._mapper = PortMapper(folder)
 
     @property
@@ -103,11 +102,11 @@ class RabbitMQ(Broker):
         return {"x-queue-type": "quorum"}
 
     def launch(self) -> None:
+        # First, since it may not be available.
+        erlang = self._erlang
         if not self.port:
-            name = f"rabbitmq-{self.suite}"
-            self._home = cached(name, partial(_install, self.suite, name))
             self._configure()
-        self._mapper.start(self._erlang)
+        self._mapper.start(erlang)
         self._run(self._home / "usr/lib/rabbitmq/bin/rabbitmq-server", **self._environment)
 
     def await_started(self) -> None:
@@ -248,6 +247,12 @@ class RabbitMQ(Broker):
         )
 
     @property
+    def _home(self) -> Path:
+        """Where the release is, which is fetched first."""
+        name = f"rabbitmq-{self.suite}"
+        return cached(name, partial(_install, self.suite, name))
+
+    @property
     def _erlang(self) -> Path:
         return self._home / "usr/lib/erlang/bin"
 
@@ -318,6 +323,13 @@ class OldRabbitMQ(RabbitMQ):
     limits_frames = False
     _others: ClassVar[dict[str, str]] = {"mqtt": "rabbitmq_mqtt", "amqp": "rabbitmq_amqp1_0"}
     _publish = """rabbit_basic:publish(Exchange, <<"NAME">>, [PROPERTIES], BODY)"""
+
+
+class RabbitMQ40(RabbitMQ):
+    """The release of Debian 13, the oldest of 4 that there is."""
+
+    name = "rabbitmq-4.0"
+    suite = "trixie"
 
 
 def _amqp_value(value: str | int | bool) -> str:
