@@ -124,10 +124,9 @@ def ids_in(broker: Broker, queue: str) -> dict[bytes, str]:
         return {row["body"]: row["stable_id"] for row in run.gather(40)}
 
 
-def test_a_stream_goes_on_where_the_query_was(old: Broker) -> None:
+@pytest.mark.parametrize("old", [RabbitMQ40], indirect=True, ids=lambda old: old.name)
+def test_a_stream_goes_on_where_the_query_was(old: RabbitMQ) -> None:
     """The offset in the checkpoint is the broker's number of a message."""
-    if not isinstance(old, RabbitMQ):
-        pytest.skip("streams are RabbitMQ's")
     stream = new_stream(old)
     options = old.options(destination=stream, startingOffsets="earliest")
     send_rows(old.options(), stream, numbered(range(20)))

@@ -231,8 +231,10 @@ class ArtemisNode(Artemis):
 
     @property
     def waits(self) -> bool:
-        said = "" if self._server is None else self._server.said
-        return _BACKUP_ANNOUNCED in said and not is_listening(self.port)
+        # A primary that comes back announces itself too, and then takes over.
+        if self._server is None or self._role is not _BACKUP or is_listening(self.port):
+            return False
+        return _BACKUP_ANNOUNCED in self._server.said
 
     def create(self) -> None:
         """Make the instance, if there is none yet."""
