@@ -172,11 +172,13 @@ def test_a_fault_costs_no_message_and_no_query(
 def test_a_rolling_restart(cluster: RabbitMQCluster, capsys: pytest.CaptureFixture[str]) -> None:
     """Each node is stopped in order and started again, as in an upgrade. A classic queue is on one alone."""
     flows, leader = Flows(cluster), cluster.nodes[0]
+    # A classic queue stands still until the first attempt after its node is back.
+    soon = {"reconnectDelayMax": "1s"}
     for kind in ("classic", "quorum"):
-        source(flows, kind, kind, leader)
-        sink(flows, kind, kind, leader)
-    source(flows, "topic, classic", "classic", leader, topic=True)
-    sink(flows, "classic, onError=drop", "classic", leader, onError="drop")
+        source(flows, kind, kind, leader, **soon)
+        sink(flows, kind, kind, leader, **soon)
+    source(flows, "topic, classic", "classic", leader, topic=True, **soon)
+    sink(flows, "classic, onError=drop", "classic", leader, onError="drop", **soon)
     with flows:
         rolling_restart(cluster, flows)
         check(flows, "RabbitMQ, a rolling restart", capsys)
