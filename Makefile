@@ -81,7 +81,7 @@ brokers: $(STAMPS)/dev $(STAMPS)/package
 
 # About two hours on two cores, two parts at a time; CONTRIBUTING.md says which variables make them longer or shorter.
 # A part that has passed is not run again before the package changes or `rm -r artifacts/soak`.
-SOAK := fuzz property interop streaming cluster hostile unit \
+SOAK := fuzz property interop failover streaming cluster hostile unit \
 	$(shell cd tests && grep -l mark.soak faults/test_*.py test_*.py)
 soak:
 	@$(MAKE) --no-print-directory --keep-going -j 2 $(SOAK:%=artifacts/soak/%.passed)

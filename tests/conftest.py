@@ -71,6 +71,7 @@ GROUPS = {
     "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)",
     "the property tests": r"property/",
     "RabbitMQ": r"interop/.*\[.*rabbitmq",
+    "brokers of several nodes": r"failover/",
     "the fault matrix": r"faults/test_matrix\.py",
     "drivers that die": r"streaming/.*sigkill",
     "the dev broker like the others": r"interop/test_connector.*\[.*devbroker",

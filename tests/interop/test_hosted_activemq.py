@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support.brokers import HostedActiveMQ
+from support.brokers import ActiveMQ, HostedActiveMQ
 from support.brokers.fixtures import BrokerPool
 from support.driven import Run, publish
 from support.waiting import wait_until
@@ -38,40 +37,33 @@ def active(hosted: HostedActiveMQ, tmp_path: Path) -> Iterator[HostedActiveMQ]:
 
 
 @pytest.fixture
-def standby(active: HostedActiveMQ, tmp_path: Path) -> Iterator[tuple[HostedActiveMQ, Future[None]]]:
-    """The broker that waits for the store of ``active``, and its start, which ends once it has the store."""
+def standby(active: HostedActiveMQ, tmp_path: Path) -> Iterator[ActiveMQ]:
+    """The broker that waits for the store of ``active``."""
     (tmp_path / "standby").mkdir()
     standby = active.standby(tmp_path / "standby")
-    with ThreadPoolExecutor(1) as executor:
-        started = executor.submit(standby.start)
-        try:
-            wait_until(lambda: standby.waits or started.done(), what="the standby")
-            yield standby, started
-        finally:
-            standby.stop()
+    standby.start()
+    yield standby
+    standby.stop()
 
 
-def test_the_standby_redelivers_what_was_not_acknowledged(
-    active: HostedActiveMQ, standby: tuple[HostedActiveMQ, Future[None]]
-) -> None:
-    second, started = standby
-    assert not started.done()
+def test_the_standby_redelivers_what_was_not_acknowledged(active: HostedActiveMQ, standby: ActiveMQ) -> None:
+    assert standby.waits
     queue = active.new_queue()
     # Over TLS alone, and the one that answers is not the first of them.
-    options = active.over("tls", url=f"{second.tls_url},{active.tls_url}")
+    options = active.over("tls", url=f"{standby.tls_url},{active.tls_url}")
     publish(options, queue, BODIES[:100])
     with Run(options, destination=queue) as query:
         rows = query.gather(100)
         active.wait_for(queue, ready=0, unacked=100)
         active.kill()
-        started.result()
-        second.wait_for(queue, ready=0, unacked=100)
+        wait_until(lambda: not standby.waits, what="the standby has the store")
+        standby.wait_for(queue, ready=0, unacked=100)
         query.commit()
-        second.wait_for(queue, ready=0, unacked=0)
+        standby.wait_for(queue, ready=0, unacked=0)
         publish(options, queue, BODIES[100:])
         rows += query.take(100)
         query.commit()
-        second.wait_for(queue, ready=0, unacked=0)
+        standby.wait_for(queue, ready=0, unacked=0)
     assert [row["body"] for row in rows] == BODIES
 
 

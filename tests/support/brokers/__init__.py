@@ -6,19 +6,33 @@
 from support.brokers.activemq import ActiveMQ, HostedActiveMQ
 from support.brokers.artemis import Artemis
 from support.brokers.base import Broker, Standing
+from support.brokers.cluster import (
+    CLUSTERS,
+    ActiveMQPair,
+    ArtemisPair,
+    Cluster,
+    RabbitMQCluster,
+    RabbitMQNode,
+)
 from support.brokers.dev import DevelopmentBroker
 from support.brokers.process import Unavailable
 from support.brokers.rabbitmq import OldRabbitMQ, RabbitMQ
 
 __all__ = [
     "BROKERS",
+    "CLUSTERS",
     "ActiveMQ",
+    "ActiveMQPair",
     "Artemis",
+    "ArtemisPair",
     "Broker",
+    "Cluster",
     "DevelopmentBroker",
     "HostedActiveMQ",
     "OldRabbitMQ",
     "RabbitMQ",
+    "RabbitMQCluster",
+    "RabbitMQNode",
     "Standing",
     "Unavailable",
 ]

@@ -8,7 +8,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from support.brokers import BROKERS, Unavailable
+from support.brokers import BROKERS, CLUSTERS, Unavailable
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
 
 def _started(name: str, folder: Path, stack: ExitStack) -> bool:
     folder.mkdir()
-    broker = BROKERS[name](folder)
+    broker = {**BROKERS, **CLUSTERS}[name](folder)
     stack.callback(broker.stop)
     try:
         broker.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
+from support.brokers.base import CONF, HOST, Broker, Standing, free_ports, is_listening
 from support.brokers.cache import java, libraries
 from support.brokers.jolokia import Jolokia
 from support.certificates import STORE_PASSWORD
@@ -79,11 +79,26 @@ class ActiveMQ(Broker):
         """A beginning of queues that nobody used before, to which users have a right by a wildcard too."""
         return self.new_queue().replace("/queue/", "/queue/wild.")
 
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the store, which another broker has."""
+        return (
+            self._server is not None
+            and not is_listening(self.port)
+            and "is locked by another server" in self._server.said
+        )
+
+    def standby(self, folder: Path) -> ActiveMQ:
+        """A broker with the same store and certificate, which takes the store over when this one ends."""
+        other = type(self)(folder)
+        other.data, other.authority, other.identity = self.data, self.authority, self.identity
+        return other
+
     def classpath(self) -> str:
         """Where Java finds the broker's libraries, which are fetched first."""
         return libraries(self.name, *(Path(__file__).with_name(name) for name in self.poms))
 
-    def start(self) -> None:
+    def launch(self) -> None:
         classpath = self.classpath()
         if not self.port:
             self._configure()
@@ -114,7 +129,7 @@ class ActiveMQ(Broker):
         self.port, self.tls_port, jolokia, *others = free_ports(3 + len(_LISTENERS))
         self.listeners = dict(zip(_LISTENERS, others, strict=True))
         self._jolokia = Jolokia(jolokia)
-        text = (CONF / "activemq/activemq.xml").read_text()
+        text = (CONF / "activemq/activemq.xml").read_text().replace(_KAHADB, _SHARED_KAHADB)
         paged = [f'<policyEntry queue="paged{size}.>" maxPageSize="{size}"/>' for size in PAGE_SIZES]
         text = with_tls(text).replace("<policyEntries>", "\n".join(["<policyEntries>", *paged, _BOUNDED]))
         text = text.replace("</plugins>", f"{_RIGHTS}</plugins>")
@@ -150,11 +165,15 @@ class ManagedActiveMQ(ActiveMQ):
         self.java_options = (*self.java_options, f"-Djava.security.auth.login.config={module}")
 
 
-class HostedActiveMQ(ActiveMQ):
-    """The release that Amazon MQ runs, with STOMP over WebSocket as it has it, and perhaps a standby."""
+class OldActiveMQ(ActiveMQ):
+    """5.18, which Amazon MQ runs."""
 
     name = "activemq-hosted"
     poms = (*ActiveMQ.poms, "activemq-hosted.pom.xml")
+
+
+class HostedActiveMQ(OldActiveMQ):
+    """The same, with STOMP over WebSocket as Amazon MQ has it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -168,24 +187,12 @@ class HostedActiveMQ(ActiveMQ):
     def websocket_url(self) -> str:
         return f"wss://localhost:{self.websocket_port}"
 
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for the store, which the active broker has."""
-        log = self.folder / "server.log"
-        return log.exists() and "is locked by another server" in log.read_text(errors="replace")
-
-    def standby(self, folder: Path) -> HostedActiveMQ:
-        """A broker with the same store and certificate, whose ``start`` returns once this one has ended."""
-        other = HostedActiveMQ(folder)
-        other.data, other.authority, other.identity = self.data, self.authority, self.identity
-        return other
-
     def _configure(self) -> None:
         super()._configure()
         (self.websocket_port,) = free_ports(1)
         connector = f'<transportConnector name="wss" uri="wss://{HOST}:{self.websocket_port}"/>'
         configuration = self.folder / "activemq.xml"
-        text = configuration.read_text().replace(_KAHADB, _SHARED_KAHADB)
+        text = configuration.read_text()
         configuration.write_text(text.replace("</transportConnectors>", f"{connector}</transportConnectors>"))
 
 

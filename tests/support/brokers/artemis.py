@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from support.brokers.activemq import JAVA_OPTIONS, stomp_properties, with_tls
 from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
@@ -12,19 +13,19 @@ from support.brokers.cache import cached, java, maven_archive
 from support.brokers.jolokia import Jolokia
 from support.brokers.process import run
 
-_VERSION = "2.56.0"
 # Prefixes as those of the acceptor for STOMP, so that one name is one queue.
 _OTHERS = (
     '<acceptor name="others">tcp://127.0.0.1:%d?protocols=AMQP,CORE,MQTT,OPENWIRE;'
     "anycastPrefix=/queue/;multicastPrefix=/topic/</acceptor></acceptors>"
 )
-_ARTIFACT = f"org.apache.artemis:apache-artemis:{_VERSION}:tar.gz:bin"
 
 
 class Artemis(Broker):
     """An instance in the broker's folder."""
 
     name = "artemis"
+    version: ClassVar[str] = "2.56.0"
+    _group: ClassVar[str] = "org.apache.artemis"
     stamps_messages = True
     transports = ("tcp", "tls", "ws")
     login, password = "spark", "spark"
@@ -38,10 +39,12 @@ class Artemis(Broker):
     def websocket_url(self) -> str:
         return f"ws://{HOST}:{self.port}/stomp"
 
-    def start(self) -> None:
+    def launch(self) -> None:
         java()
         if not self.port:
             self._create()
+        elif str(self._home) not in (self._instance / "etc/artemis.profile").read_text():
+            run(self._home / "bin/artemis", "upgrade", self._instance)
         opened = "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED"
         options = (*self.java_options, *stomp_properties(self), opened, self._jolokia.java_option)
         self._run(self._instance / "bin/artemis", "run", JAVA_ARGS=" ".join(options))
@@ -83,13 +86,19 @@ class Artemis(Broker):
     multicast, anycast = "fixed.multicast", "fixed.anycast"
 
     @property
+    def _home(self) -> Path:
+        """Where the release is, which is fetched first."""
+        artifact = f"{self._group}:apache-artemis:{self.version}:tar.gz:bin"
+        return cached(f"artemis-{self.version}", lambda folder: maven_archive(artifact, folder))
+
+    @property
     def _instance(self) -> Path:
         return self.folder / "instance"
 
     def _create(self) -> None:
-        home = cached(f"artemis-{_VERSION}", lambda folder: maven_archive(_ARTIFACT, folder))
         account = ("--user", str(self.login), "--password", str(self.password), "--require-login")
-        run(home / "bin/artemis", "create", "--silent", "--no-autotune", "--no-web", *account, self._instance)
+        own = ("--silent", "--no-autotune", "--no-web", *account)
+        run(self._home / "bin/artemis", "create", *own, self._instance)
         self.port, self.tls_port, jolokia, others = free_ports(4)
         self._jolokia = Jolokia(jolokia)
         self.listeners = dict.fromkeys(("amqp", "core", "mqtt", "openwire"), others)
@@ -98,6 +107,14 @@ class Artemis(Broker):
         # Jolokia's agent asks from inside the process and has no role of Artemis.
         management = self._instance / "etc/management.xml"
         management.write_text(management.read_text().replace('"hawtio"', '"org.apache.activemq.artemis"'))
+
+
+class OldArtemis(Artemis):
+    """A release from before Artemis became a project of its own."""
+
+    name = "artemis-2.44"
+    version = "2.44.0"
+    _group = "org.apache.activemq"
 
 
 def _queues_of(destination: str) -> str:

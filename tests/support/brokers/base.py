@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from support.brokers.process import Process, Unavailable
 from support.certificates import Authority, Identity
@@ -35,6 +35,9 @@ class Standing(NamedTuple):
     unacked: int
 
 
+_Broker = TypeVar("_Broker", bound="Broker")
+
+
 class Broker(ABC):
     """A broker on loopback. ``start`` and ``stop`` as often as wanted: ports and persistent messages stay.
 
@@ -50,6 +53,8 @@ class Broker(ABC):
     stamps_messages: ClassVar[bool] = False
     login: str | None = None
     password: str | None = None
+    # Seconds that an orderly end may take.
+    _ends_within: ClassVar[float] = 20.0
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -102,28 +107,64 @@ class Broker(ABC):
             return {}
         return {"login": self.login, "password": self.password}
 
-    @abstractmethod
     def start(self) -> None:
         """Return once the broker takes connections; Unavailable if it is not available here."""
+        self.launch()
+        self.await_started()
+
+    @abstractmethod
+    def launch(self) -> None:
+        """The first half of :meth:`start`, which waits for nothing."""
+
+    def await_started(self) -> None:
+        """The second half: return once it takes connections, or :attr:`waits`."""
+        if self._server is not None:
+            self._server.wait_ready(lambda: self.waits or all(map(is_listening, self.ports)))
 
     def _run(self, *command: str | Path, **variables: str) -> None:
-        """Start the server with these environment variables, and wait for its ports."""
+        """Start the server with these environment variables."""
         self._server = Process(command, self.folder / "server.log", variables)
-        self._server.wait_ready(lambda: all(map(is_listening, self.ports)))
 
     @property
     def ports(self) -> tuple[int, ...]:
         """Those that it listens on once it has started."""
         return (self.port, self.tls_port, *self.listeners.values())
 
+    @property
+    def nodes(self) -> tuple[Broker, ...]:
+        """The brokers that it consists of."""
+        return (self,)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+        return self._server is not None
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it was suspended, and not resumed since."""
+        return self._server is not None and self._server.hangs
+
+    @property
+    def waits(self) -> bool:
+        """Whether it stands by, and takes connections only once another broker has ended."""
+        return False
+
     def listen(self, protocol: str) -> None:
         """Open this one of :attr:`listeners`, if it is not open yet."""
         assert protocol in self.listeners
 
+    def become(self, release: type[_Broker]) -> _Broker:
+        """This broker with another release of it, which is not started: same data, ports and logins."""
+        self.stop()
+        successor = release(self.folder)
+        vars(successor).update(vars(self))
+        return successor
+
     def stop(self) -> None:
         """End in an orderly way; also if it was never started or has died."""
         if self._server is not None:
-            self._server.stop()
+            self._server.stop(self._ends_within)
             self._server = None
 
     def kill(self) -> None:
@@ -131,6 +172,16 @@ class Broker(ABC):
         if self._server is not None:
             self._server.kill()
             self._server = None
+
+    def suspend(self) -> None:
+        """Hang: connections stay open, and nobody answers."""
+        assert self._server is not None
+        self._server.suspend()
+
+    def resume(self) -> None:
+        """Go on after :meth:`suspend`."""
+        assert self._server is not None
+        self._server.resume()
 
     @abstractmethod
     def standing(self, destination: str) -> Standing:

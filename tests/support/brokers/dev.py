@@ -40,7 +40,7 @@ class DevelopmentBroker(Broker):
             self._websocket_port = self._fronts.enter_context(websocket_front(self.port))
         return f"ws://{HOST}:{self._websocket_port}"
 
-    def start(self) -> None:
+    def launch(self) -> None:
         self._broker = DevBroker(host=HOST, port=self.port, limits=Limits(max_body=self.largest_body))
         self._broker.start()
         self.port = self._broker.port

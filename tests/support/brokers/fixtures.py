@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 
 from spark_stomp.brokers import DIALECTS
-from support.brokers import BROKERS, Broker, Unavailable
+from support.brokers import BROKERS, CLUSTERS, Broker, Unavailable
 from support.brokers.rabbitmq import RabbitMQ
 
 # Names of brokers without which the run fails, separated by commas. Any other's tests are skipped without it.
@@ -85,7 +85,7 @@ class BrokerPool:
     def _start(self, name: str) -> Broker | Unavailable:
         folder = self._folder / name
         folder.mkdir()
-        broker = BROKERS[name](folder)
+        broker = {**BROKERS, **CLUSTERS}[name](folder)
         try:
             broker.start()
         except Unavailable as error:

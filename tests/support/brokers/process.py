@@ -30,10 +30,12 @@ class Process:
         folder: Path | None = None,
     ) -> None:
         self.log = log
+        self.hangs = False
         # No server outlives a test run that was killed.
         setpriv = shutil.which("setpriv")
         prefix = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
         with log.open("ab") as output:
+            self._begins = output.tell()
             self._process = subprocess.Popen(
                 [*prefix, *command],
                 stdin=subprocess.DEVNULL,
@@ -64,19 +66,40 @@ class Process:
             self._process.wait(timeout)
         self.kill()
 
-    def stop(self) -> None:
-        """Ask it to end, and insist after a while."""
+    def stop(self, timeout: float = _GOODBYE) -> None:
+        """Ask it to end, and insist after ``timeout`` seconds."""
+        self.resume()
         self._process.terminate()
-        self.wait_ended(_GOODBYE)
+        self.wait_ended(timeout)
 
     def kill(self) -> None:
         """End it, with all that it started, at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         self._process.wait(_GOODBYE)
 
+    def suspend(self) -> None:
+        """Let it hang, with all that it started: its connections stay open, and nobody answers."""
+        self.hangs = True
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after :meth:`suspend`."""
+        self._signal(signal.SIGCONT)
+        self.hangs = False
+
+    @property
+    def said(self) -> str:
+        """What it has written since it began."""
+        with self.log.open(errors="replace") as log:
+            log.seek(self._begins)
+            return log.read()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
     def _tail(self) -> str:
-        return self.log.read_text(errors="replace")[-2_000:]
+        return self.said[-2_000:]
 
 
 def run(

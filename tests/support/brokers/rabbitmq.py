@@ -40,6 +40,25 @@ class EvaluationFailed(Exception):
     """What the node answered instead of a value."""
 
 
+class PortMapper:
+    """Erlang's own (epmd), by which nodes find one another: that of one node, or of a cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "epmd.log"
+        self._process: Process | None = None
+        (self.port,) = free_ports(1)
+
+    def start(self, erlang: Path) -> None:
+        """Run it, if it does not run yet."""
+        command = (erlang / "epmd", "-address", HOST, "-port", str(self.port))
+        self._process = self._process or Process(command, self._log, {})
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+
 class RabbitMQ(Broker):
     """One node with its own name, ports, cookie, data and port mapper (epmd), all on loopback.
 
@@ -55,17 +74,19 @@ class RabbitMQ(Broker):
     _publish: ClassVar[str] = """{ok, Message} = mc_amqpl:message(Exchange, <<"NAME">>,
         rabbit_basic:build_content(rabbit_basic:properties([PROPERTIES]), BODY)),
     rabbit_queue_type:publish_at_most_once(Exchange, Message)"""
+    # Quorum queues and streams say every 5 seconds how many messages they hold unless told otherwise.
+    _erlang_arguments = "-rabbit quorum_tick_interval 200 -rabbit stream_tick_interval 200"
     transports = ("tcp", "tls", "ws")
     largest_body = 8 << 20
     login, password = "guest", "guest"
+    _ends_within = 60.0
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.websocket_port = 0
-        self._epmd_port = self._node_port = 0
-        self._node = f"spark-stomp-{secrets.token_hex(4)}@localhost"
-        self._home = Path()
-        self._epmd: Process | None = None
+        self._node_port = 0
+        self.node = f"spark-stomp-{secrets.token_hex(4)}@localhost"
+        self._mapper = PortMapper(folder)
 
     @property
     def dialect(self) -> str:
@@ -80,14 +101,16 @@ class RabbitMQ(Broker):
         """Classic queues of 3.10 lose confirmed messages now and then when the node is killed."""
         return {"x-queue-type": "quorum"}
 
-    def start(self) -> None:
+    def launch(self) -> None:
+        # First, since it may not be available.
+        erlang = self._erlang
         if not self.port:
-            name = f"rabbitmq-{self.suite}"
-            self._home = cached(name, partial(_install, self.suite, name))
             self._configure()
-        epmd = (self._erlang / "epmd", "-address", HOST, "-port", str(self._epmd_port))
-        self._epmd = self._epmd or Process(epmd, self.folder / "epmd.log", {})
+        self._mapper.start(erlang)
         self._run(self._home / "usr/lib/rabbitmq/bin/rabbitmq-server", **self._environment)
+
+    def await_started(self) -> None:
+        super().await_started()
         # The listeners of STOMP take connections before a start that fails is over.
         if (answer := self.evaluate("rabbit:await_startup().")) != "ok":
             raise Unavailable(answer)
@@ -106,9 +129,7 @@ class RabbitMQ(Broker):
 
     def stop(self) -> None:
         super().stop()
-        if self._epmd is not None:
-            self._epmd.stop()
-            self._epmd = None
+        self._mapper.stop()
 
     def kill(self) -> None:
         """Kill the node as if the last quorum queue had been declared long before.
@@ -127,10 +148,7 @@ class RabbitMQ(Broker):
         A killed node loses messages: a classic queue of RabbitMQ 3.10.8 was seen without its 20
         un-acked, confirmed messages after 3 of 31 kills, with nothing but a bare socket reading from it.
         """
-        if self._server is not None:
-            self.evaluate("init:stop().")
-            self._server.wait_ended()
-            self._server = None
+        super().stop()
         self.start()
 
     def standing(self, destination: str) -> Standing:
@@ -173,7 +191,7 @@ class RabbitMQ(Broker):
         rabbitmqctl starts a virtual machine for each question, which takes long; erl_call does not.
         """
         cookie = (self.folder / ".erlang.cookie").read_text()
-        command = (self._erlang / "erl_call", "-sname", self._node, "-c", cookie, "-e")
+        command = (self._erlang / "erl_call", "-sname", self.node, "-c", cookie, "-e")
         answer, deadline = "", time.monotonic() + _CONNECTS_WITHIN
         while not answer:
             try:
@@ -229,13 +247,19 @@ class RabbitMQ(Broker):
         )
 
     @property
+    def _home(self) -> Path:
+        """Where the release is, which is fetched first."""
+        name = f"rabbitmq-{self.suite}"
+        return cached(name, partial(_install, self.suite, name))
+
+    @property
     def _erlang(self) -> Path:
         return self._home / "usr/lib/erlang/bin"
 
     def _configure(self) -> None:
         """The users' configuration, and one beside it that moves the ports and lowers a limit."""
-        self.port, self.tls_port, self.websocket_port, *internal = free_ports(7)
-        amqp, mqtt, self._epmd_port, self._node_port = internal
+        self.port, self.tls_port, self.websocket_port, *internal = free_ports(6)
+        amqp, mqtt, self._node_port = internal
         # AMQP 0.9.1 and 1.0 have one port.
         self.listeners = {"amqp": amqp, "mqtt": mqtt}
         shutil.copytree(CONF / "rabbitmq", self.folder / "etc")
@@ -272,7 +296,7 @@ class RabbitMQ(Broker):
         return {
             "PATH": f"{self._erlang}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "HOME": str(folder),  # of the cookie
-            "RABBITMQ_NODENAME": self._node,
+            "RABBITMQ_NODENAME": self.node,
             "RABBITMQ_CONF_ENV_FILE": "/dev/null",
             "RABBITMQ_CONFIG_FILE": str(folder / "etc/rabbitmq.conf"),
             "RABBITMQ_CONFIG_FILES": str(folder / "etc/conf.d"),
@@ -283,11 +307,10 @@ class RabbitMQ(Broker):
             "RABBITMQ_GENERATED_CONFIG_DIR": str(folder / "generated"),
             # The server is what was started, with no shell before it to pass signals on.
             "RABBITMQ_ALLOW_INPUT": "true",
-            # Quorum queues and streams say every 5 seconds how many messages they hold unless told otherwise.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-noinput -kernel inet_dist_use_interface {127,0,0,1} "
-            "-rabbit quorum_tick_interval 200 -rabbit stream_tick_interval 200",
+            + self._erlang_arguments,
             "RABBITMQ_DIST_PORT": str(self._node_port),
-            "ERL_EPMD_PORT": str(self._epmd_port),
+            "ERL_EPMD_PORT": str(self._mapper.port),
             "ERL_EPMD_ADDRESS": HOST,
         }
 
@@ -300,6 +323,13 @@ class OldRabbitMQ(RabbitMQ):
     limits_frames = False
     _others: ClassVar[dict[str, str]] = {"mqtt": "rabbitmq_mqtt", "amqp": "rabbitmq_amqp1_0"}
     _publish = """rabbit_basic:publish(Exchange, <<"NAME">>, [PROPERTIES], BODY)"""
+
+
+class RabbitMQ40(RabbitMQ):
+    """The release of Debian 13, the oldest of 4 that there is."""
+
+    name = "rabbitmq-4.0"
+    suite = "trixie"
 
 
 def _amqp_value(value: str | int | bool) -> str:
