@@ -24,6 +24,7 @@ BINARY = "binary"
 BOOLEAN = "boolean"
 BIGINT = "bigint"
 TIMESTAMP = "timestamp"
+TIMESTAMP_NTZ = "timestamp_ntz"
 HEADER_MAP = "map<string,string>"
 HEADER_LIST = "array<struct<name:string,value:string>>"
 
@@ -136,6 +137,7 @@ _ARROW: dict[str, pa.DataType] = {
     BOOLEAN: pa.bool_(),
     BIGINT: pa.int64(),
     TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    TIMESTAMP_NTZ: pa.timestamp("us"),
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
     "int": pa.int32(),
@@ -154,7 +156,7 @@ class Projection:
     """The columns that a query asks for. Picklable and hashable.
 
     Attributes:
-        columns: the names, in the order of the query's schema.
+        columns: their names here, in the order of the query's schema, which may have them in another case.
         body_as_string: whether ``body`` is decoded to text.
         arrow_schema: the Arrow schema that Spark makes from the query's schema (time zone "UTC").
     """

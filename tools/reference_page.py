@@ -76,7 +76,8 @@ The columns `headers`, `persistent`, `priority` and `ttl` win over the options f
 Without a schema, a read has these columns:
 
 {default}
-`.schema(...)` chooses any of these and of the following, in any order:
+`.schema(...)` chooses any of these and of the following, in any order and case. Where
+`spark.sql.timestampType` is `TIMESTAMP_NTZ`, write `timestamp_ltz`:
 
 {on_demand}
 A write takes these columns, and those that `headerColumns` and `dedupKey` name. Any other one is an error.

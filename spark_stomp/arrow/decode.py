@@ -108,7 +108,8 @@ def decode_frames(
             of_bodies = not {"body", MALFORMED}.isdisjoint(projection.columns)
             odd.update(rows.odd(batch.dialect, of_bodies=of_bodies))
     body = _body(rows, projection, rules)
-    arrays = [_column(field, rows, rules, batch, body) for field in schema]
+    names = zip(projection.columns, schema, strict=True)
+    arrays = [_column(name, field, rows, rules, batch, body) for name, field in names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -134,10 +135,10 @@ def _reasons(rows: AnyRows, batch: FrameBatch, body: BodyText | None) -> pa.Arra
 
 
 def _column(
-    field: pa.Field, rows: AnyRows, rules: RowRules, batch: FrameBatch, body: BodyText | None
+    name: str, field: pa.Field, rows: AnyRows, rules: RowRules, batch: FrameBatch, body: BodyText | None
 ) -> pa.Array:
     count = len(batch.ends)
-    match field.name:
+    match name:
         case "received_at":
             return array_of(np.full(count, batch.received_at)).view(field.type)
         case "body":
@@ -173,7 +174,7 @@ def _column(
             return _content_types(rows, rules)
         case "destination" if rules.quoted_names:
             return columns.unquoted(rows.column("destination"))
-        case name:  # destination, message_id
+        case _:  # destination, message_id
             return rows.column(name.replace("_", "-"))
 
 

@@ -19,9 +19,9 @@ from spark_stomp.receiver.blocks import Block
 # Messages of a block that are ACKed together: the block, and the first and the last of them plus one.
 BlockRange = tuple[Block, int, int]
 
-# Microseconds. New messages that come within this time share one entry, with the arrival time of the first.
+# Seconds. New messages that come within this time share one entry, with the arrival time of the first.
 # It only gives the age of the oldest un-acked message.
-_ARRIVAL_STEP = 100_000
+_ARRIVAL_STEP = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class AckQueue:
         self._new: deque[BlockRange] = deque()
         self._again: deque[tuple[MessageKey, bytes]] = deque()
         # New messages that came at about one time: how many had come by then, and the time.
-        self._arrivals: deque[tuple[int, int]] = deque()
+        self._arrivals: deque[tuple[int, float]] = deque()
         # When each redelivered message came, and its size, until its receipt.
-        self._again_since: dict[bytes, tuple[int, int]] = {}
+        self._again_since: dict[bytes, tuple[float, int]] = {}
         # In the order of sending. The first one is not confirmed; later ones may be.
         self._groups: deque[_Group] = deque()
         self._delivered = self._new_delivered = self._new_confirmed = 0
@@ -84,8 +84,8 @@ class AckQueue:
         return self._delivered - self.receipted
 
     @property
-    def oldest_unacked(self) -> int | None:
-        """When the oldest un-acked message came; None if all are acked."""
+    def oldest_unacked(self) -> float | None:
+        """When the oldest un-acked message came, monotonic; None if all are acked."""
         new = self._arrivals[0][1] if self._arrivals else None
         again = next((at for at, _ in self._again_since.values()), None)
         return min((at for at in (new, again) if at is not None), default=None)
@@ -127,8 +127,8 @@ class AckQueue:
 
     # --- messages come
 
-    def came(self, count: int, size: int, at: int) -> None:
-        """``count`` new messages came, ``size`` bytes in all."""
+    def came(self, count: int, size: int, at: float) -> None:
+        """``count`` new messages came at the monotonic time ``at``, ``size`` bytes in all."""
         self._delivered += count
         self._new_delivered += count
         self.unacked_bytes += size
@@ -138,7 +138,7 @@ class AckQueue:
             since = self._arrivals.pop()[1]
         self._arrivals.append((self._new_delivered, since))
 
-    def came_again(self, handle: bytes, size: int, at: int) -> None:
+    def came_again(self, handle: bytes, size: int, at: float) -> None:
         """A known message of about ``size`` bytes was redelivered with this handle."""
         self._delivered += 1
         self.unacked_bytes += size

@@ -30,6 +30,7 @@ names the queue itself.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -153,9 +154,9 @@ class Deliveries:
                 self.inbox.put(block)
                 self._index.came(len(block))
                 if acks:
-                    self._queue.came(len(acks), block.size, received_at)
+                    self._queue.came(len(acks), block.size, time.monotonic())
             for repeat in repeats:
-                self._attach(*repeat, size // count, received_at)
+                self._attach(*repeat, size // count)
             self.unmarked += max(0, len(repeats) - marked)
             if marked:
                 self._counts.delivery_count = max(self._counts.delivery_count, frames.delivery_count)
@@ -214,8 +215,8 @@ class Deliveries:
         return 0 if queue is None else queue.unacked_bytes
 
     @property
-    def oldest_unacked(self) -> int | None:
-        """When the oldest un-acked message came, in microseconds since 1970; None if all are acked."""
+    def oldest_unacked(self) -> float | None:
+        """When the oldest un-acked message came, monotonic; None if all are acked."""
         with self._index.lock:
             return None if self._queue is None else self._queue.oldest_unacked
 
@@ -372,12 +373,10 @@ class Deliveries:
             block.select(fresh)
         return [acks[index] for index in fresh], repeats
 
-    def _attach(
-        self, key: MessageKey, place: HeldAt | None, handle: bytes, size: int, received_at: int
-    ) -> None:
+    def _attach(self, key: MessageKey, place: HeldAt | None, handle: bytes, size: int) -> None:
         """A known message was redelivered: its new handle is ACKed when the message is ackable."""
         assert self._queue is not None
-        self._queue.came_again(handle, size, received_at)
+        self._queue.came_again(handle, size, time.monotonic())
         if place is None or place.is_below(self.log.ackable):
             self._queue.push_again(key, handle)
             self._count(dropped=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 
 from spark_stomp.brokers import Dialect
@@ -9,6 +10,11 @@ from spark_stomp.errors import ClientIdInUse, StompError
 
 # Characters of a broker's error that the status shows.
 _SHOWN = 1_000
+
+
+def by_the_clock(at: float | None) -> float | None:
+    """When the monotonic time ``at`` was by the clock of now, which may have been set since, to 10 ms."""
+    return None if at is None else round(time.time() - (time.monotonic() - at), 2)
 
 
 @dataclass(slots=True)

@@ -93,10 +93,11 @@ def is_string(kind: pa.DataType) -> bool:
 def header_text(column: pa.Array) -> pa.Array:
     """The header text of each value, in bytes. The column is not nested.
 
-    Times are in UTC, whatever time zone the session has. A time outside the years 1 to 9999 gives null.
+    Times are in UTC, whatever time zone the session has; one without a zone stays so. A time outside the
+    years 1 to 9999 gives null.
     """
     kind = column.type
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
         column = column.cast(pa.timestamp(kind.unit, "UTC"))
     if pa.types.is_temporal(kind):
         first, end = (pa.scalar(day, pa.date32()).cast(column.type) for day in _DAYS_WITH_TEXT)

@@ -131,10 +131,6 @@ class CommitWatch:
         looked = self.ask()
         return self._over or self._stopping.is_set() or looked.wait(timeout)
 
-    def pause(self, seconds: float) -> None:
-        """Wait ``seconds``, or until :meth:`stop` is called."""
-        self._stopping.wait(seconds)
-
     def stop(self, timeout: float) -> bool:
         """Look once more, then end the thread. False if it did not end within ``timeout`` seconds."""
         self._stopping.set()
@@ -348,7 +344,7 @@ class Committer:
                 problem = None
             except CheckpointUnreadable as error:
                 problem = error
-            self._watch.pause(_ASK_AGAIN)
+            time.sleep(_ASK_AGAIN)
         raise problem or self._not_logged(checkpoint.location)
 
     def _not_logged(self, location: str) -> StompError:

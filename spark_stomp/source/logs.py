@@ -174,9 +174,12 @@ class Logs:
         Raises a JournalError if messages after ``start`` should be in a journal and are not. Called before
         anything is received.
         """
-        for named in (start.get(JOURNAL), planned.get(JOURNAL)):
+        known, last = start.get(JOURNAL), planned.get(JOURNAL)
+        for named in (known, last):
             if named is not None and named.id not in self.ids:
-                self.missing(Range(JOURNAL, named.id, named.next, named.next))
+                high = last.next if last is not None and last.id == named.id else named.next
+                low = known.next if known is not None and known.id == named.id else named.base
+                self.missing(Range(JOURNAL, named.id, low, high))
                 break
         for name, one in self._logs.items():
             one.begin(start.get(name), planned.get(name))
@@ -189,7 +192,7 @@ class Logs:
         if absent.name.startswith(STREAM):
             raise_or_log(_stream_is_gone(absent), tolerant=self._tolerant)
         elif absent.name == JOURNAL:
-            raise_or_log(_journal_is_gone(absent.id, self._logs.get(JOURNAL)), tolerant=self._tolerant)
+            raise_or_log(_journal_is_gone(absent, self._logs.get(JOURNAL)), tolerant=self._tolerant)
 
     def are_here(self, end: Offset) -> bool:
         """Whether everything up to ``end`` is here that can come again."""
@@ -270,8 +273,11 @@ def _stream_is_gone(lost: Range) -> StompError:
     )
 
 
-def _journal_is_gone(named: str, here: SourceLog | None) -> StompError:
-    text = f"the checkpoint names the journal {named}, but the option journal"
+def _journal_is_gone(absent: Range, here: SourceLog | None) -> StompError:
+    text = (
+        f"the checkpoint names the journal {absent.id} up to message {absent.high:,}, "
+        f"{absent.high - absent.low:,} of them in a batch that is not committed, but the option journal"
+    )
     if here is None:
         return JournalMissing(
             f"{text} is not set: messages in it after the last committed batch would not be read. Read "

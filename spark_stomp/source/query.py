@@ -15,6 +15,7 @@ from spark_stomp.errors import DrainTimeout, StompError, StreamTimeout, Subscrib
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import counted
+from spark_stomp.receiver.status import by_the_clock
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
 from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, Offset, Range, split, task_bytes
@@ -154,7 +155,7 @@ class QueryRuntime:
         in_batch = bool(self._recent) and self._recent[-1].done is None and not self._committer.is_proved
         return replace(
             self._monitor.observed,
-            batch_since=self._cut_at if in_batch else None,
+            batch_since=by_the_clock(self._cut_at) if in_batch else None,
             committed_at=self._receivers.committed_at,
         )
 
@@ -315,7 +316,7 @@ class QueryRuntime:
         if mode is Mode.ONCE:
             self._committer.may_be_the_last()
         self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
-        self._cut_at = time.time()
+        self._cut_at = time.monotonic()
         self._pending_since = self._nothing_since = None
         self._turn += 1
         return end

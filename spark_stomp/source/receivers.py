@@ -27,6 +27,7 @@ from spark_stomp.receiver import (
     StreamDeliveries,
     StreamReading,
 )
+from spark_stomp.receiver.status import by_the_clock
 from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.logs import Logs, SourceLog
@@ -214,7 +215,9 @@ class ReceiverGroup:
     def figures(self) -> dict[str, Any]:
         """The status figures of each receiver, and of the journal, by name."""
         figures = {
-            status.name: ReceiverPart(status, deliveries.oldest_unacked, self._knows_commits).shown()
+            status.name: ReceiverPart(
+                status, by_the_clock(deliveries.oldest_unacked), self._knows_commits
+            ).shown()
             for status, deliveries in zip(self.statuses(), self._deliveries, strict=True)
         }
         if self._writer is not None:

@@ -15,6 +15,7 @@ from typing import Final
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.quoting import counted, duration, listed
 from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.receiver.status import by_the_clock
 from spark_stomp.source.malloc import give_back_memory
 from spark_stomp.source.planning import BatchLimits, Decision, LastBatch, Mode, Situation
 from spark_stomp.status.receivers import Observed, Waiting
@@ -225,8 +226,8 @@ class Monitor:
         on = None if waiting is None else waiting.on
         if on != self._on:
             self._on, self._began, self._due = on, now, now + _FIRST
-            self._since = None if waiting is None else time.time()
-        self.observed = Observed(waiting, self._since, received=received, committed=committed)
+            self._since = None if waiting is None else now
+        self.observed = Observed(waiting, by_the_clock(self._since), received=received, committed=committed)
         waited = now - self._began
         if waiting is not None and now >= self._due:
             log.info("waiting for %s: %s so far", waiting.text, duration(waited))

@@ -25,6 +25,7 @@ from spark_stomp.columns import (
     STREAM_OFFSET,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Column,
     Projection,
     SinkColumns,
@@ -49,11 +50,12 @@ def projection(schema: StructType) -> Projection:
             has in another type, or that is NOT NULL although a message may lack it. It also lists each column
             that is named twice, and an empty schema.
     """
-    problems = _problems(schema.fields, SOURCE_COLUMNS, "the source")
+    known = _in_lower_case(schema, SOURCE_COLUMNS)
+    problems = _problems(known.fields, SOURCE_COLUMNS, "the source")
     if problems:
         raise SchemaError("; ".join(problems))
     fields = [pa.field(f.name, _as_declared(f.dataType), f.nullable) for f in schema.fields]
-    return Projection(tuple(schema.fieldNames()), _body_is_string(schema), pa.schema(fields))
+    return Projection(tuple(known.fieldNames()), _body_is_string(known), pa.schema(fields))
 
 
 def sink_columns(
@@ -70,6 +72,7 @@ def sink_columns(
             columns of a wrong type, columns that are named twice, a missing ``body``, and columns that an
             option names and cannot use.
     """
+    schema = _in_lower_case(schema, SINK_COLUMNS)
     own = {column.name for column in SINK_COLUMNS}
     given = {field.name: field.dataType.simpleString() for field in schema.fields}
     further = {name: given[name] for name in (*headers, *keys) if name in given and name not in own}
@@ -92,6 +95,18 @@ def sink_columns(
     if problems:
         raise SchemaError("; ".join(problems))
     return SinkColumns(tuple(given), _body_is_string(schema), tuple(further.items()))
+
+
+def _in_lower_case(schema: StructType, columns: Sequence[Column]) -> StructType:
+    """``schema`` with the names of ``columns`` as they are here: Spark's names have no case."""
+    own = {column.name for column in columns}
+    names = (field.name.lower() if field.name.lower() in own else field.name for field in schema.fields)
+    return StructType(
+        [
+            StructField(name, field.dataType, field.nullable)
+            for name, field in zip(names, schema.fields, strict=True)
+        ]
+    )
 
 
 def _problems(
@@ -117,7 +132,10 @@ def _problems(
 def _type_problems(field: StructField, column: Column, owner: str, nulls_refused: bool) -> Iterable[str]:
     given = field.dataType.simpleString()
     if given not in column.types:
-        yield f"column `{field.name}` is {given}; {owner} has it as {' or '.join(column.types)}"
+        hint = ""
+        if given == TIMESTAMP_NTZ and TIMESTAMP in column.types:
+            hint = ": write timestamp_ltz, because spark.sql.timestampType may say what timestamp means"
+        yield f"column `{field.name}` is {given}; {owner} has it as {' or '.join(column.types)}{hint}"
     if nulls_refused and column.nullable and not field.nullable:
         yield f"column `{field.name}` cannot be NOT NULL: a message may lack it"
 

@@ -52,12 +52,12 @@ class Observed:
 class ReceiverPart(Part):
     """The figures of one receiver.
 
-    ``since_unacked`` is when the oldest un-acked delivery came, in microseconds since 1970; None without one.
+    ``since_unacked`` is when the oldest un-acked delivery came, in seconds since 1970; None without one.
     ``knows_commits``: whether what it may ACK is what Spark has committed (not with ``ackAfter=journal``).
     """
 
     status: ReceiverStatus
-    since_unacked: int | None
+    since_unacked: float | None
     knows_commits: bool = True
 
     @Figure()
@@ -139,12 +139,12 @@ class ReceiverPart(Part):
     @Time(label="oldest", column=5)
     def oldest_unacked_at(self) -> float | None:
         """When the oldest un-acked delivery came."""
-        return None if self.since_unacked is None else self.since_unacked / 1e6
+        return self.since_unacked
 
     @Gauge(passing=True)
     def oldest_unacked_seconds(self) -> float:
         """Age of the oldest un-acked delivery, in seconds; 0 if there is none."""
-        age = 0.0 if self.since_unacked is None else time.time() - self.since_unacked / 1e6
+        age = 0.0 if self.since_unacked is None else time.time() - self.since_unacked
         return round(max(0.0, age), 3)
 
     @Gauge()

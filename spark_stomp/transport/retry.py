@@ -41,26 +41,26 @@ def may_recover(error: StompError, *, login_accepted: bool) -> bool:
     ``login_accepted`` is True if the broker has accepted this login before. These errors are tried again:
 
     - ClientIdInUse: the connection of the last run has the id until the broker notices its end.
-    - LoginRefused and PasswordUnreadable, only if ``login_accepted``: the password is probably being changed,
-      or the server that checks it is down.
+    - LoginRefused, PasswordUnreadable and TlsRefused, only if ``login_accepted``: a password or a certificate
+      is probably being changed, or the server that checks it is down.
     - BrokerError: an ERROR frame that answers no request often comes from a broker that is shutting down.
     - Lost connections, heart-beats and receipts.
 
-    No other error is tried again. A refused destination stays refused. A certificate that is not accepted
-    needs an administrator. Input that breaks the protocol or a limit would be redelivered.
+    No other error is tried again. A refused destination stays refused. Input that breaks the protocol or a
+    limit would be redelivered.
     """
     if isinstance(error, ClientIdInUse):
         return True
     if is_login_error(error):
         return login_accepted
-    if isinstance(error, DestinationRefused | TlsRefused):
+    if isinstance(error, DestinationRefused):
         return False
     return isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError)
 
 
 def is_login_error(error: StompError) -> bool:
-    """Whether somebody may have to correct the login. Each such error is a warning in the log."""
-    return isinstance(error, LoginRefused | PasswordUnreadable)
+    """Whether somebody may have to correct login or certificate. Each such error is a warning in the log."""
+    return isinstance(error, LoginRefused | PasswordUnreadable | TlsRefused)
 
 
 def next_attempt(error: StompError, delay: float) -> str:
@@ -138,6 +138,11 @@ class Retry:
         """
         if isinstance(error, ClientIdInUse):
             return error
+        if isinstance(error, TlsRefused):
+            return TlsRefused(
+                f"{error.message}; TLS with the broker succeeded before, and was refused until the end of "
+                f"reconnectTimeout ({self._timeout:g}s). Files of certificates are read before each attempt"
+            )
         if self._refused_since is not None:
             since = time.gmtime(time.time() - (now - self._refused_since))
             return LoginRefused(

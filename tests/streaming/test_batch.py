@@ -57,6 +57,18 @@ def test_a_string_body_and_the_option_destination(spark: SparkSession, devbroker
     assert devbroker.bodies("/queue/ignored") == []
 
 
+def test_names_in_any_case_and_times_without_a_zone(spark: SparkSession, devbroker: DevBroker) -> None:
+    time = "TIMESTAMP_NTZ '2026-03-08 02:30:00' AS at"
+    frame = spark.sql(f"SELECT 'x' AS BODY, '{QUEUE}' AS Destination, {time}")
+    writer = frame.write.format("stomp").option("url", devbroker.url).option("headerColumns", "at")
+    writer.mode("append").save()
+    reader = spark.read.format("stomp").option("url", devbroker.url)
+    schema = "Body string, RECEIVED_AT timestamp_ltz, Headers map<string,string>"
+    (row,) = reader.schema(schema).load(QUEUE).collect()
+    assert (row.Body, row.Headers["at"]) == ("x", "2026-03-08 02:30:00.000000")
+    assert row.RECEIVED_AT is not None
+
+
 class TestFailures:
     def test_complete_mode(self, spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
         counts = stomp_stream(spark, devbroker.url, QUEUE).groupBy("body").count().select("body")

@@ -12,6 +12,7 @@ from support.certificates import Authority
 from support.fronts import tls_front
 from support.logins import CountedUsers
 from support.options import source_options
+from support.proxy import FaultProxy
 from support.receivers import LoneReceiver, receiving
 from support.scripted import NO_STREAM, OURS, ScriptedBroker, answer, message, opened
 from support.tcp import says
@@ -350,18 +351,55 @@ class TestReconnect:
             assert users.asked == 2
 
     @pytest.mark.rule("4.8")
-    def test_a_certificate_that_is_refused_now_ends_it_at_once(
-        self, devbroker: DevBroker, tmp_path: Path
+    @pytest.mark.parametrize("late", ["all files", "the client's", "the key", "nothing comes"])
+    def test_a_certificate_that_is_refused_now_is_tried_until_the_limit(
+        self, devbroker: DevBroker, tmp_path: Path, late: str
     ) -> None:
-        authority = Authority(tmp_path, "good")
-        context, other = authority.issue().server_context(), authority.issue("broker.example")
-        with tls_front(devbroker.port, context) as port:
-            url = f"stomp+ssl://127.0.0.1:{port}"
-            with receiving(url, tlsCaFile=authority.ca_file) as receiver:
-                receiver.wait_subscribed()
-                context.load_cert_chain(other.cert_file, other.key_file)
-                devbroker.drop_connections()
-                assert isinstance(receiver.wait_failed(), TlsRefused)
+        """The broker has new certificates, and the files here are replaced later, or one by one."""
+        old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+        client = {name: authority.issue("client") for name, authority in (("old", old), ("new", new))}
+        (live := tmp_path / "live").mkdir()
+
+        def put(name: str, content: bytes) -> None:
+            (live / "new").write_bytes(content)
+            (live / "new").replace(live / name)
+
+        def put_client(who: str, *, key: str) -> None:
+            put("client.pem", client[who].cert_file.read_bytes())
+            put("client.key", client[key].key_file.read_bytes())
+
+        put("ca.pem", old.ca_file.read_bytes())
+        put_client("old", key="old")
+        files = {"tlsCaFile": "ca.pem", "tlsCertFile": "client.pem", "tlsKeyFile": "client.key"}
+        options = {key: str(live / name) for key, name in files.items()}
+        options |= {
+            "reconnectTimeout": "1s" if late == "nothing comes" else "60s",
+            "reconnectDelayMax": "250ms",
+        }
+        first = tls_front(devbroker.port, old.issue().server_context(old.ca_file))
+        # Authorities overlap, but for one case: then a refusal is about one certificate.
+        authority = old if late == "the client's" else new
+        second = tls_front(devbroker.port, authority.issue().server_context(new.ca_file))
+        with (
+            first as before,
+            second as after,
+            FaultProxy(before) as proxy,
+            receiving(f"stomp+ssl://127.0.0.1:{proxy.port}", **options) as receiver,
+        ):
+            receiver.wait_subscribed()
+            if late == "the key":
+                put("ca.pem", new.ca_file.read_bytes())
+                put_client("new", key="old")
+            proxy.target = after
+            proxy.cut()
+            if late == "nothing comes":
+                failure = receiver.wait_failed()
+                assert isinstance(failure, TlsRefused) and "succeeded before" in str(failure)
+                return
+            wait_until(lambda: receiver.status().connection.attempts > 2, what="refusals")
+            put("ca.pem", authority.ca_file.read_bytes())
+            put_client("new", key="new")
+            wait_until(lambda: receiver.status().connection.connections == 2, what="the next one")
 
     @pytest.mark.rule("4.8")
     @pytest.mark.usefixtures("quick_logins")

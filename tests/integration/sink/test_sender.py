@@ -9,11 +9,14 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 from support.brokers.base import free_ports
+from support.certificates import Authority
+from support.fronts import tls_front
 from support.logins import CountedUsers
 from support.options import sink_options
 from support.proxy import FaultProxy, Way
@@ -25,7 +28,7 @@ from support.waiting import PATIENCE, pause, wait_until
 from spark_stomp.brokers import dialect_named
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectionLost, DestinationRefused, LoginRefused, ReceiptTimeout
+from spark_stomp.errors import ConnectionLost, DestinationRefused, LoginRefused, ReceiptTimeout, TlsRefused
 from spark_stomp.logs import lines_about
 from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
@@ -431,6 +434,42 @@ class TestRefusals:
             users["ada"] = "right"
             finishing.join(PATIENCE)
             assert sender.figures.confirmed == before + 1
+
+    @pytest.mark.rule("S.5")
+    @pytest.mark.parametrize("before", [1, 0])
+    def test_a_certificate_that_is_refused_now_may_be_trusted_later(
+        self, devbroker: DevBroker, tmp_path: Path, before: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The broker has another one already, and the file here is replaced later."""
+        old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+        (trusted := tmp_path / "ca.pem").write_bytes((old if before else new).ca_file.read_bytes())
+        identity = (old if before else new).issue()
+        context = identity.server_context()
+        with tls_front(devbroker.port, context) as port:
+            url = f"stomp+ssl://127.0.0.1:{port}"
+            with sending(url, patient=not before, tlsCaFile=trusted) as sender:
+                sender.send(encoded([b"0"] * before))
+                trusted.write_bytes(old.ca_file.read_bytes())
+                later = new.issue()
+                context.load_cert_chain(later.cert_file, later.key_file)
+                devbroker.drop_connections()
+                finishing = threading.Thread(target=lambda: finish(sender, b"1", first=before))
+                finishing.start()
+                wait_until(lambda: caplog.text.count("[STOMP_TLS_REFUSED]") >= 2, what="two refusals")
+                (tmp_path / "new-ca.pem").write_bytes(new.ca_file.read_bytes())
+                (tmp_path / "new-ca.pem").replace(trusted)
+                finishing.join(PATIENCE)
+                assert sender.figures.confirmed == before + 1
+
+    @pytest.mark.rule("S.5")
+    def test_a_certificate_that_was_never_trusted_fails_the_task_at_once(
+        self, devbroker: DevBroker, tmp_path: Path
+    ) -> None:
+        context, other = Authority(tmp_path, "old").issue().server_context(), Authority(tmp_path, "new")
+        with tls_front(devbroker.port, context) as port:
+            url = f"stomp+ssl://127.0.0.1:{port}"
+            with sending(url, tlsCaFile=other.ca_file) as sender, pytest.raises(TlsRefused):
+                sender.open()
 
     @pytest.mark.rule("S.5")
     def test_a_broker_that_is_not_ready_is_waited_for_by_a_first_batch(self) -> None:

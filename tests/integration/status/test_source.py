@@ -16,6 +16,7 @@ from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.source.receivers import ReceiverGroup
+from spark_stomp.status.figure import moment
 from spark_stomp.status.files import StatusFile
 
 QUEUE = "/queue/a"
@@ -65,6 +66,37 @@ class TestOfAQuery:
         shown = read(path)
         assert not shown["running"]
         assert shown["failure"] is None
+
+    @pytest.mark.parametrize("step", [-7200.0, 7200.0])
+    def test_a_clock_that_is_set_changes_no_age(
+        self,
+        options: dict[str, str],
+        path: Path,
+        devbroker: DevBroker,
+        monkeypatch: pytest.MonkeyPatch,
+        step: float,
+    ) -> None:
+        clock, set_by = time.time, 0.0
+        monkeypatch.setattr("time.time", lambda: clock() + set_by)
+        began = clock()
+        with Run(options) as run:
+            run.gather(5)
+            run.batch()
+            set_by = step
+            devbroker.publish(QUEUE, b"later")
+            wait_shown(path, unacked=6)
+
+            def ages() -> list[float]:
+                shown = read(path)
+                told = (shown["totals"] | shown).get
+                moments = map(told, ("oldest_unacked_at", "batch_since", "waiting_since"))
+                return [moment(shown["written_at"]) - moment(at) for at in moments if at]
+
+            def are_right() -> bool:
+                return len(found := ages()) == 3 and all(-0.1 < age < clock() - began for age in found)
+
+            wait_until(are_right, what="the ages")
+            assert 0 < read(path)["totals"]["oldest_unacked_seconds"] < clock() - began
 
     def test_rows_are_those_of_this_run(self, options: dict[str, str], tmp_path: Path) -> None:
         options["journal"] = str(tmp_path / "journal")

@@ -42,8 +42,7 @@ def _now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def receiver(connection: ConnectionStatus = CONNECTED, **more: Any) -> dict[str, Any]:
     status = ReceiverStatus("/queue/a#0", True, 1_000, 5_000, 4_000, 3_000, 0.0, False, None, unacked=1_000)
-    since = int((NOW - 2) * 1e6)
-    return ReceiverPart(replace(status, connection=connection, **more), since).shown()
+    return ReceiverPart(replace(status, connection=connection, **more), NOW - 2).shown()
 
 
 def status(

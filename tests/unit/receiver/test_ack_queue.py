@@ -112,13 +112,13 @@ class TestOldestUnacked:
         one = Connection(4)
         one.queue = AckQueue()
         assert one.queue.oldest_unacked is None
-        one.queue.came(2, 2 * SIZE, at=1_000_000)
-        one.queue.came(2, 2 * SIZE, at=2_000_000)
-        assert one.queue.oldest_unacked == 1_000_000
+        one.queue.came(2, 2 * SIZE, at=1.0)
+        one.queue.came(2, 2 * SIZE, at=2.0)
+        assert one.queue.oldest_unacked == 1.0
         one.send(3, "r1")
-        assert one.queue.oldest_unacked == 1_000_000, "sent, but not confirmed"
+        assert one.queue.oldest_unacked == 1.0, "sent, but not confirmed"
         one.queue.confirm("r1")
-        assert one.queue.oldest_unacked == 2_000_000
+        assert one.queue.oldest_unacked == 2.0
         one.send(4, "r2")
         one.queue.confirm("r2")
         assert one.queue.oldest_unacked is None

@@ -149,6 +149,11 @@ class TestHeaders:
             found = frames({"body": [b"", b""], "at": at}, columns=(("at", "at"),))
             assert [frame.get("at") for frame in found] == ["2023-11-14 22:13:20.123456Z", None]
 
+    def test_a_time_without_a_zone_stays_so(self) -> None:
+        at = pa.array([1_700_000_000_123_456], pa.timestamp("us"))
+        (found,) = frames({"body": [b""], "at": at}, columns=(("at", "at"),))
+        assert found.get("at") == "2023-11-14 22:13:20.123456"
+
     @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
     def test_years(self, zone: str) -> None:
         """Beyond these Arrow has other years, or no text at all."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from support.waiting import PATIENCE, wait_until
 
+from spark_stomp.errors import CheckpointMismatch
 from spark_stomp.source.commits import CommitEvidence, Committer
 from spark_stomp.source.offsets import MEMORY, LogEnd, Offset
 
@@ -65,6 +66,30 @@ def test_planning_an_end_twice_counts_once(call_evidence: bool) -> None:
     evidence.planned(at(5))
     evidence.planned(at(5))
     assert evidence.unproved() == [at(5)]
+
+
+def test_a_checkpoint_is_asked_with_pauses_also_while_the_query_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a store each question is a request."""
+    monkeypatch.setattr("spark_stomp.source.commits._OFFSET_LOG_WAIT", 0.35)
+    asked = []
+
+    class Checkpoint:
+        on_local_disk = True
+        location = "s3://bucket/checkpoint"
+
+        def batch_of(self, end: Offset) -> int | None:
+            asked.append(end)
+            return None
+
+    committer = Committer(
+        lambda _: None, frozenset(), cast("Any", NoFrameServer()), cast("Any", Checkpoint())
+    )
+    committer.stop(0.0)
+    with pytest.raises(CheckpointMismatch):
+        committer.planned(at(5), [])
+    assert 1 <= len(asked) <= 5
 
 
 class SlowFrameServer:

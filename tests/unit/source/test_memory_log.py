@@ -247,7 +247,9 @@ class TestWhatIsMissing:
 
     @pytest.mark.rule("J.13")
     def test_of_a_journal(self, query: Query) -> None:
-        with pytest.raises(JournalMissing, match="names the journal j, but the option journal is not set"):
+        with pytest.raises(
+            JournalMissing, match=r"the journal j up to message 9, 9 of .* option journal is not set"
+        ):
             query.logs.missing(Range(JOURNAL, "j", 0, 9))
         for start, planned in ((JOURNAL, MEMORY), (MEMORY, JOURNAL)):
             with pytest.raises(JournalMissing):

@@ -23,7 +23,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.errors import SchemaError
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.spark.schema import projection, sink_columns, source_struct
 
 TEXT = StringType()
@@ -86,9 +88,25 @@ class TestProjection:
         assert text.startswith("[STOMP_SCHEMA_INVALID]")
         assert "no column `Bodi` (did you mean `body`?)" in text
         assert "column `sequence` is int; the source has it as bigint" in text
-        assert "column `timestamp` is timestamp_ntz" in text
+        assert (
+            "column `timestamp` is timestamp_ntz; the source has it as timestamp: write timestamp_ltz" in text
+        )
         assert "column `body` is named twice" in text
         assert "column `stable_id` cannot be NOT NULL" in text
+
+    def test_names_have_no_case(self) -> None:
+        """Spark wants the batches with its own names."""
+        schema = struct(StructField("BODY", TEXT), StructField("Received_At", TimestampType()))
+        chosen = projection(schema)
+        assert chosen.columns == ("body", "received_at") and chosen.body_as_string
+        assert chosen.arrow_schema.equals(to_arrow_schema(schema, timezone="UTC"))
+        frame = b"MESSAGE\nmessage-id:1\n\nx\0"
+        rows = decode_frames(
+            FrameBatch(frame, [len(frame)], 0, 7, "1.2", "generic"), chosen, RowRules(None, "ms")
+        )
+        assert rows.to_pydict()["BODY"] == ["x"] and rows.schema == chosen.arrow_schema
+        with pytest.raises(SchemaError, match="column `body` is named twice"):
+            projection(struct(StructField("body", TEXT), StructField("Body", TEXT)))
 
     def test_unknown_name_lists_the_columns(self) -> None:
         with pytest.raises(SchemaError, match=r"no column `zzz`; it has destination, .*, stream_offset$"):
@@ -111,6 +129,10 @@ class TestSink:
         assert chosen.body_as_string
         assert pickle.loads(pickle.dumps(chosen)) == chosen
 
+    def test_names_have_no_case(self) -> None:
+        chosen = sink_columns(struct(StructField("Destination", TEXT), StructField("BODY", TEXT)))
+        assert chosen.columns == ("destination", "body") and chosen.body_as_string
+
     def test_problems_are_reported_together(self) -> None:
         schema = struct(StructField("value", TEXT), StructField("headers", MapType(TEXT, LongType())))
         with pytest.raises(SchemaError) as caught:
@@ -122,13 +144,15 @@ class TestSink:
 
     def test_columns_that_options_name(self) -> None:
         kinds = {"a": IntegerType(), "b": DecimalType(9, 2), "c": TimestampType(), "body": TEXT}
+        kinds["d"] = TimestampNTZType()
         schema = struct(*(StructField(name, kind) for name, kind in kinds.items()))
-        chosen = sink_columns(schema, headers=("b", "c"), keys=("a", "body"))
+        chosen = sink_columns(schema, headers=("b", "c", "d"), keys=("a", "body"))
         types = {
             "a": pa.int32(),
             "b": pa.decimal128(9, 2),
             "c": pa.timestamp("us", tz="UTC"),
             "body": pa.string(),
+            "d": pa.timestamp("us"),
         }
         assert chosen.arrow_schema == pa.schema(types)
         assert pickle.loads(pickle.dumps(chosen)) == chosen

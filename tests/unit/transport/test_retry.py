@@ -120,6 +120,14 @@ class TestTheLastError:
         retry.next_delay(AWAY, 300.0)
         assert type(retry.out_of_time(AWAY, "/queue/a", 300.0)) is errors.ConnectionLost
 
+    def test_of_a_certificate_is_the_refusal(self) -> None:
+        retry = Retry(300.0, 0.0)
+        refused = errors.TlsRefused("it has expired")
+        assert retry.next_delay(refused, 300.0) is None
+        last = retry.out_of_time(refused, "/queue/a", 300.0)
+        assert type(last) is errors.TlsRefused
+        assert "it has expired; TLS with the broker succeeded before" in str(last)
+
     def test_of_a_client_id_is_that_it_is_in_use(self) -> None:
         retry = Retry(1.0, 0.0)
         retry.next_delay(IN_USE, 1.0)
@@ -137,8 +145,9 @@ def test_the_log_says_what_a_long_pause_is_for() -> None:
     assert next_attempt(AWAY, 0.25) == "trying again, next in 0.2 s"
     assert next_attempt(REFUSED, 45.0).startswith("trying again, next in 45.0 s, slowly because some servers")
     assert "next in 61.0 s, when the broker should have noticed the end" in next_attempt(IN_USE, 61.0)
-    unread = errors.PasswordUnreadable("...")
-    assert [is_login_error(one) for one in (AWAY, REFUSED, IN_USE, unread)] == [False, True, True, True]
+    others = errors.PasswordUnreadable("..."), errors.TlsRefused("...")
+    every = (AWAY, REFUSED, IN_USE, *others)
+    assert [is_login_error(one) for one in every] == [False, True, True, True, True]
 
 
 @pytest.mark.rule("4.8")
@@ -147,8 +156,8 @@ def test_the_log_says_what_a_long_pause_is_for() -> None:
     [
         ("ConnectionLost ConnectFailed ConnectTimeout HeartbeatLost ReceiptTimeout", True, True),
         ("BrokerError ClientIdInUse", True, True),
-        ("LoginRefused PasswordUnreadable", False, True),
-        ("DestinationRefused TlsRefused LimitExceeded FrameSyntaxError", False, False),
+        ("LoginRefused PasswordUnreadable TlsRefused", False, True),
+        ("DestinationRefused LimitExceeded FrameSyntaxError", False, False),
         ("VersionError UnsupportedError DeliveryError", False, False),
     ],
 )
