@@ -96,6 +96,7 @@ class TotalsFigures(TypedDict):
     bodies_lost: int
     bodies_hollow: int
     more_waiting: bool
+    withheld: int
     receivers: int
     connected: int
     window_full: bool

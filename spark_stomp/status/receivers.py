@@ -216,6 +216,7 @@ class TotalsPart(Part):
     of_receivers: list[Figures]
     observed: Observed = field(default_factory=Observed)
     odd: Mapping[str, int] = field(default_factory=dict)
+    left_there: int = 0
 
     @Counter(label="rows")
     def rows(self) -> int:
@@ -261,6 +262,11 @@ class TotalsPart(Part):
     def more_waiting(self) -> bool:
         """Whether the last batch probably left messages behind."""
         return self.leaves_more
+
+    @Gauge(label="withheld")
+    def withheld(self) -> int:
+        """At the end of a run: messages that wait at the broker, that nobody has, and that did not come."""
+        return self.left_there
 
     @Figure()
     def receivers(self) -> int:
