@@ -62,7 +62,7 @@ from spark_stomp.errors import (
 )
 from spark_stomp.options import ConnectionOptions, parse_sink_options
 from spark_stomp.options.fields import options_of
-from spark_stomp.quoting import counted, line, shown
+from spark_stomp.quoting import counted, line, listed, shown
 from spark_stomp.receiver import disconnect
 from spark_stomp.source.waiting import EMPTY_OR_TAKEN
 from spark_stomp.status.figure import Status
@@ -103,6 +103,9 @@ def run(arguments: argparse.Namespace) -> int:
     def told(status: Status) -> tuple[Kind, list[Text]]:
         answer = _ask(status, arguments, own=place.is_own)
         found = _with_answer(diagnose(status, place.silence), status, answer)
+        if shares := status.get("shares_with"):
+            told = f". Another source of its program (query {listed(shares)}) reads a queue of it too"
+            found = replace(found, text=f"{found.text}{told}: each gets a part of the messages")
         style = found.style if found.kind is Kind.FINE else "red"
         return found.kind, [
             _line("why", f"{status.get('query')}: {found.text}", style),
@@ -301,6 +304,8 @@ def _next_step(found: Diagnosis, status: Status, answer: _Answer, path: str) -> 
         return f"df -h  # on {host}; {again}"
     if found.kind is Kind.FINE and not status.get("running") and answer.ready:
         return f"start the query again, and it gets the {counted(answer.ready, 'message')} that wait"
+    if found.kind is Kind.FINE and status.get("shares_with"):
+        return "read the queue once: one DataFrame in one query, foreachBatch, or a table that others read"
     watch = f"nothing; spark-stomp status {shlex.quote(path)} shows how it goes on"
     return steps.get(found.kind) or waits.get(str(status.get("waiting_on"))) or watch
 

@@ -17,6 +17,7 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import counted, duration
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
+from spark_stomp.source.neighbours import Neighbours
 from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, Offset, Range, split, task_bytes
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
@@ -111,7 +112,8 @@ class QueryRuntime:
             on_failure=self._receivers.news.tell,
         )
         self._monitor = Monitor(self._waiting, self._counts)
-        self._standings = Standings(options, self._receivers.statuses, self._receivers.news.tell)
+        self._neighbours = Neighbours(options, self._identity)
+        self._standings = Standings(options, self._receivers.statuses, self._have_looked)
         self._call: OffsetCall | None = None
         self._cut_at = 0.0
         self._raised: StompError | None = None
@@ -149,6 +151,7 @@ class QueryRuntime:
             number=1 if self._status is None else self._status.number,
             observed=observed,
             told=self._options.told,
+            sharing=self._neighbours.sharing,
             of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.told.items()},
         ).shown()
 
@@ -179,6 +182,12 @@ class QueryRuntime:
         self._committer.start()
         self._monitor.start()
         self._standings.start()
+        self._neighbours.join()
+
+    def _have_looked(self) -> None:
+        """The broker was asked, which is a time to look for other sources too."""
+        self._neighbours.look()
+        self._receivers.news.tell()
 
     def _waiting(self, rate: float) -> Waiting | None:
         """What the query waits for; None once it ends. ``rate``: messages received in a second."""
@@ -456,6 +465,7 @@ class QueryRuntime:
             # A query that starts again at once takes the file of a source that is being stopped.
             self._status.write_soon()
         try:
+            self._neighbours.leave()
             self._standings.stop()
             self._monitor.stop()
             self._committer.stop(_LAST_LOOK)

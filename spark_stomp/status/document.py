@@ -144,6 +144,7 @@ class QueryStatus(TypedDict):
     totals: TotalsFigures
     receivers: dict[str, ReceiverFigures]
     queues: dict[str, QueueFigures]
+    shares_with: list[str]
     journal: JournalFigures | None
     sink: SinkFigures | None
     file: str

@@ -248,6 +248,13 @@ def test_no_status(path: Path, command: Command, content: str, words: str) -> No
     assert command("why", f"{path}.gone").code == 2
 
 
+def test_another_source_of_the_program_that_reads_the_queue(path: Path, command: Command) -> None:
+    done = command("why", write(path, shares_with=["odd"]), "--offline")
+    told = lines(done)
+    assert done.code == 0 and told["next"].startswith("read the queue once: one DataFrame in one query")
+    assert told["why"].endswith("(query odd) reads a queue of it too: each gets a part of the messages")
+
+
 class TestWhatTheBrokerTells:
     def told(
         self, command: Command, path: Path, monkeypatch: pytest.MonkeyPatch, figures: Standing, **keys: object
