@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from spark_stomp.errors import PasswordUnreadable, StompError, UnsupportedError
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SourceOptions
-from spark_stomp.quoting import listed
+from spark_stomp.quoting import listed, shown
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.transport.logins import password_of
 from spark_stomp.transport.standing import LoginNotAccepted, NotTold, Told, standing, why_withheld
@@ -103,7 +105,24 @@ class Standings:
         told = {name: one.dialect.name for name, one in self.told.items() if one.withheld}
         return f"in {listed([*told])}: {why_withheld(next(iter(told.values())), self._selector)}"
 
+    def _warn_of_names(self) -> None:
+        """Warn once of each name in ``url`` that stands for several machines: one of them is read."""
+        for host in dict.fromkeys(one.host for one in self._options.endpoints):
+            with suppress(OSError, UnicodeError):
+                found = socket.getaddrinfo(host, None, 0, socket.SOCK_STREAM)
+                # A machine may have one of each family.
+                most = max(Counter(family for family, _ in {(one[0], one[4][0]) for one in found}).values())
+                if most > 1:
+                    log.warning(
+                        "%s in url stands for %d addresses, and the first that answers is read, also with "
+                        "several connections. If these are brokers with messages of their own, and no "
+                        "cluster that shares them, most are never read: give each address its own source",
+                        shown(host),
+                        most,
+                    )
+
     def _run(self) -> None:
+        self._warn_of_names()
         while not self._stopping.is_set():
             self._woken.wait(_PERIOD)
             if self._stopping.is_set():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.options import source_options
@@ -225,6 +227,41 @@ class TestTheEndOfARun:
         asking = self.ending(receiver("/queue/a", "/queue/b"))
         asking.ask()
         assert broker.asked == ["/queue/a"] and asking.withheld(1_000.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("addresses", "warns"),
+    [
+        (["10.0.0.1"], False),
+        (["10.0.0.1", "10.0.0.1"], False),
+        (["10.0.0.1", "::1"], False),
+        (["10.0.0.1", "10.0.0.2"], True),
+        (["::1", "::2", "::3"], True),
+        ([], False),
+    ],
+)
+def test_a_name_that_stands_for_several_machines(
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    addresses: list[str],
+    warns: bool,
+) -> None:
+    def look_up(host: str, *_: object) -> list[tuple[Any, ...]]:
+        if not addresses:
+            raise socket.gaierror(-2, "Name or service not known")
+        families = {True: socket.AF_INET6, False: socket.AF_INET}
+        return [(families[":" in one], 1, 6, "", (one, 0)) for one in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.001)
+    asking = standings(receiver("/queue/a"))
+    asking.start()
+    wait_until(lambda: broker.asked, what="a question")
+    asking.stop()
+    told = f"b in url stands for {len(addresses)} addresses, and the first that answers is read"
+    assert caplog.text.count(told) == warns
+    assert len(caplog.messages) == warns
 
 
 def test_an_error_that_nobody_expected_is_no_figure(
