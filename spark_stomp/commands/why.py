@@ -67,6 +67,7 @@ from spark_stomp.receiver import disconnect
 from spark_stomp.source.waiting import EMPTY_OR_TAKEN
 from spark_stomp.status.figure import Status
 from spark_stomp.transport import open_connection
+from spark_stomp.transport.connect import at_peer
 from spark_stomp.transport.standing import Standing, Told, standing, takes_messages, waits, why_withheld
 
 # The options of a query that a connection needs, by their keys in the status. Only the query itself may have
@@ -225,7 +226,11 @@ def _asked(
     options: ConnectionOptions, texts: Mapping[str, str], queues: list[str], status: Status
 ) -> _Answer:
     begun = time.monotonic()
-    with open_connection(replace(options, client_id=None)) as connection:
+    # Of several, the one that the query is connected to: another one may answer while that hangs.
+    peer = next(
+        (str(one["peer"]) for one in _receivers(status) if one.get("connected") and one.get("peer")), ""
+    )
+    with open_connection(at_peer(replace(options, client_id=None), peer)) as connection:
         took = time.monotonic() - begun
         server, peer = connection.session.server, connection.peer
         dialect = options.dialect(server)

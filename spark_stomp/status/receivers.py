@@ -70,6 +70,11 @@ class ReceiverPart(Part):
         """Whether the receiver is subscribed."""
         return self.status.connection.connected
 
+    @Figure()
+    def peer(self) -> str | None:
+        """The address of the broker that it is, or was last, connected to; null before the first."""
+        return self.status.connection.peer or None
+
     @Time()
     def connected_since(self) -> float | None:
         """Since when the receiver is subscribed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,24 @@ def test_no_status(path: Path, command: Command, content: str, words: str) -> No
     done = command("why", path)
     assert done.code == 1 and done.out == "" and words in done.err and done.err.count("\n") == 1
     assert command("why", f"{path}.gone").code == 2
+
+
+def test_the_node_of_the_query_hangs_while_another_one_answers(
+    devbroker: DevBroker, path: Path, command: Command
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hangs:
+        own = f"127.0.0.1:{hangs.getsockname()[1]}"
+        options = {"url": f"{devbroker.url},stomp://{own}", "destination": QUEUE, "connectTimeout": "500ms"}
+        receiver = {"connected": True, "destinations": [QUEUE], "peer": own}
+        keys = {"waiting_on": "broker", "waiting_for": "it", "options": options}
+        done = command("why", write(path, receivers={"r#0": receiver}, **keys))
+        assert done.code == Kind.CONNECTION.value and own in lines(done)["broker"]
+        assert lines(done)["why"].endswith(" for it. The broker does not answer")
+        # It connects again, to any of them.
+        away = receiver | {"connected": False}
+        assert (
+            " answered in " in lines(command("why", write(path, receivers={"r#0": away}, **keys)))["broker"]
+        )
 
 
 def test_another_source_of_the_program_that_reads_the_queue(path: Path, command: Command) -> None:
