@@ -65,9 +65,18 @@ what is allowed, and what the broker said, if anything. No text contains a secre
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 from spark_stomp.quoting import line
+
+Verdict: TypeAlias = Literal["passes", "either", "message", "stays"]
+"""What an error says about the request that it answers.
+
+- passes: the same request succeeds later, and nobody has to change anything.
+- either: that is not known.
+- message: it fails because of one message, and others succeed.
+- stays: it succeeds only after somebody has changed something: a right, a queue, an option.
+"""
 
 
 class StompError(Exception):
@@ -75,12 +84,12 @@ class StompError(Exception):
 
     The text is one printable line of bounded length, whatever it quotes.
 
-    ``passing``: it says nothing about a request or a message, but that the broker starts, stops, is full, is
-    away or has failed.
+    ``verdict``: what the broker's words mean; None if they answer no request and are not known, or if these
+    are not a broker's words.
     """
 
     code: ClassVar[str] = "STOMP_ERROR"
-    passing = False
+    verdict: Verdict | None = None
 
     @property
     def message(self) -> str:

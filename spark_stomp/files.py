@@ -108,13 +108,37 @@ def open_file(path: Path, flags: int) -> int:
     except OSError:
         refuse_link(path)
         raise
+    status = _regular(descriptor, path)
+    if flags & (os.O_WRONLY | os.O_RDWR) and status.st_uid == os.geteuid():
+        _make_private(descriptor, status.st_mode)
+    return descriptor
+
+
+def open_to_read(path: str) -> tuple[int, bool]:
+    """Open a regular file to read, and return its descriptor, and whether surely this user has written it.
+
+    Not so if the file is somebody else's or others may write to it, or if it was reached by a link: others
+    can lead to any file so. All of it is asked of the file that was opened.
+
+    Raises OSError if the system does, or if ``path`` is anything but a regular file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor, linked = os.open(path, flags | os.O_NOFOLLOW), False
+    except OSError:
+        descriptor, linked = os.open(path, flags), True
+    status = _regular(descriptor, path)
+    is_private = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return descriptor, not linked and status.st_nlink <= 1 and status.st_uid == os.geteuid() and is_private
+
+
+def _regular(descriptor: int, path: Path | str) -> os.stat_result:
+    """The status of an open file. Raises OSError, and closes it, if it is not a regular file."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "this is not a regular file", str(path))
-    if flags & (os.O_WRONLY | os.O_RDWR) and status.st_uid == os.geteuid():
-        _make_private(descriptor, status.st_mode)
-    return descriptor
+    return status
 
 
 def _make_private(descriptor: int, mode: int) -> None:

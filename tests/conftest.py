@@ -17,6 +17,7 @@ from support.soak import EXAMPLES
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.transport import logins, retry
+from spark_stomp.transport.addresses import ADDRESSES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,6 +134,12 @@ def quick_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "FIRST_ID_DELAY", 0.1)
     # Half of a delay is jitter, and the pause must have ended by then.
     monkeypatch.setattr(logins, "REFUSED_PAUSE", 0.05)
+
+
+@pytest.fixture(autouse=True)
+def no_failed_addresses() -> None:
+    """Another test may have had the same port."""
+    ADDRESSES.forget(list(ADDRESSES._failed))
 
 
 @pytest.fixture

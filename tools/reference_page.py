@@ -15,6 +15,9 @@ from typing import Final
 
 import spark_stomp
 from spark_stomp import errors
+from spark_stomp.brokers import DIALECTS
+from spark_stomp.brokers.devbroker import DEVBROKER
+from spark_stomp.brokers.known import GENERIC
 from spark_stomp.columns import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS, Column
 from spark_stomp.errors import StompError
 from spark_stomp.options import OPTIONS, Option
@@ -109,6 +112,23 @@ Every error, also of a query, begins with its code. The text says which value wa
 what the broker said. In brackets are the class in `spark_stomp.errors` and nearer bases than `StompError`.
 
 {errors}
+### What a broker's ERROR means
+
+The connector knows these sentences. Names in them are examples.
+
+- *passes*: the same request succeeds later. The source goes on, or a new query waits, until
+  `reconnectTimeout`; so does a task of the sink.
+- *may pass*: the same words have several causes. As above, but a new query waits for `connectTimeout` at each
+  address.
+- *message*: it is because of one message. Such a row is one that cannot be sent (`onError`); if it cannot be
+  delivered, see [brokers](brokers.md#what-they-do).
+- *stays*: somebody has to change something. The query fails at once; with a column `destination`, `onError`
+  says what becomes of the row.
+
+Any other sentence may pass: it never drops a row, and never ends a query before `reconnectTimeout`. Of an
+unknown broker, words such as "denied" or "does not exist" stay.
+
+{sentences}
 """
 
 # The tables of options, in the order of the page.
@@ -204,6 +224,7 @@ def _reference(page: str) -> str:
         sink=keys_list(SinkPart),
         summed=", ".join(f"`{figure.key}`" for figure in SUMMED),
         errors=errors_list(),
+        sentences=sentences_table(),
     )
     by_hand = api.partition(_NAMES)[0] + _NAMES
     return f"{generated}{by_hand}\n{names_list()}\n{versions}"
@@ -246,6 +267,31 @@ def errors_list() -> str:
         f"- `{one.code}` ({_with_bases(one)}): {_first(one.__doc__)}. {_TO_DO[one.code]}.\n"
         for one in classes
     )
+
+
+_SHOWN_AS: Final = {"passes": "passes", "either": "may pass", "message": "message", "stays": "stays"}
+_OF_ANY: Final = "any"
+
+
+def sentences_table() -> str:
+    """What each known sentence of a broker means, as a Markdown table."""
+    rows = [
+        f"| {_OF_ANY if dialect is GENERIC else dialect.name} | {_SHOWN_AS[one.verdict]} | {_cell(one.said)} "
+        f"| {one.when} |\n"
+        for dialect in DIALECTS
+        if dialect is not DEVBROKER
+        for one in dialect.errors.sentences
+    ]
+    return "| broker | means | words | when |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def _cell(said: str) -> str:
+    """A sentence on one line, as code, without what its body repeats of its header."""
+    text = said.partition("\n")[0]
+    header, between, body = text.partition(" - ")
+    if between and header == body.partition(" - ")[0].lower():
+        text = body
+    return "`{}`".format(text.replace(" in vhost '/'", ""))
 
 
 def names_list() -> str:

@@ -8,6 +8,7 @@ from spark_stomp.brokers.bodies import LEFT_OUT, BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, PRIORITY, TIMESTAMP, Outgoing
+from spark_stomp.brokers.sentences import Sentence
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 
 # ActiveMQ and Artemis distinguish upper and lower case in these names.
@@ -36,6 +37,67 @@ _REPLY_TO = ValueRule(
     r"(?s:(?:.*,)?[\x00-\x20]*/(?:queue|topic|remote-temp-queue|remote-temp-topic)/[\x00-\x20]*(?:,.*)?)",
     "have a name after the kind of destination",
     allowed=False,
+)
+
+# Seen with 6.3.1, or in its source (November 2026). The body begins with the class of an exception, which is
+# in jakarta.jms from 6.0 on, and in javax.jms before.
+_SENTENCES = (
+    Sentence(
+        "passes",
+        r"BrokerStopp|^Broker .*(?:is being|has been) stopped\b",
+        "org.apache.activemq.broker.BrokerStoppedException: Broker b is being stopped",
+        "the broker stops",
+    ),
+    Sentence(
+        "passes",
+        r"ResourceAllocationException\b",
+        "Usage Manager Memory Limit reached. - jakarta.jms.ResourceAllocationException: Usage "
+        "Manager Memory Limit reached.",
+        "a queue, the memory or the store is full, with sendFailIfNoSpace",
+    ),
+    Sentence(
+        "passes",
+        r"^Durable consumer is in use\b",
+        "Durable consumer is in use for client: c and subscriptionName: s",
+        "the last connection still has the durable subscription",
+    ),
+    Sentence(
+        "stays",
+        r"^User .*is not authorized to \w+",
+        "User u is not authorized to read from: queue://q",
+        "the login lacks a right",
+    ),
+    Sentence(
+        "stays",
+        r"Invalid(?:Destination|Selector)Exception\b",
+        "a = - jakarta.jms.InvalidSelectorException: a =",
+        "the selector is not valid, or the temporary queue is that of another connection",
+    ),
+    Sentence(
+        "stays",
+        r"^(?:Invalid empty or '' Destination header|SEND received without a Destination|"
+        r"Invalid Subscription: )",
+        "Invalid empty or 'null' Destination header",
+        "the destination has no name, or a queue is to have a durable subscription",
+    ),
+    Sentence(
+        "stays",
+        r"^Can't add (?:consumer|producer) .*at maximum limit",
+        "Can't add consumer on connection ID:a: at maximum limit: 1",
+        "the connector allows no more consumers",
+    ),
+    Sentence(
+        "message",
+        r"^The maximum (?:header length|number of headers|data length|frame size) was exceeded",
+        "The maximum data length was exceeded",
+        "the message is too large (wireFormat.maxDataLength), or has too many or too long headers",
+    ),
+    Sentence(
+        "message",
+        r"^(?:Specified content-length\b|Unsupported message type\b)|\bDestinationDoesNotExistException\b",
+        "Unsupported message type ''",
+        "a header has a wrong value, or the temporary queue is gone",
+    ),
 )
 
 ACTIVEMQ = Dialect(
@@ -81,9 +143,7 @@ ACTIVEMQ = Dialect(
         remedy='Set subscribeHeaders = {"transformation": "jms-xml"} to have maps and objects as XML',
     ),
     errors=ErrorTexts(
-        stopping=r"(?i:BrokerStopp)",
-        # With sendFailIfNoSpace.
-        passing=r"ResourceAllocationException\b",
+        sentences=_SENTENCES,
         # "Broker: b - Client: c already connected from tcp://..."
         client_id_in_use=r"(?i:client.*\balready (been )?(connected|in use|set))",
     ),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from spark_stomp.brokers.destinations import DurableTopics, Naming
-from spark_stomp.brokers.dialect import Dialect
+from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, PRIORITY, Outgoing
+from spark_stomp.brokers.sentences import Sentence
 from spark_stomp.protocol.encoder import HeaderNames
 
 DEVBROKER = Dialect(
@@ -20,5 +21,19 @@ DEVBROKER = Dialect(
         left_out=HeaderNames(DELIVERY | {"browser", "delivery-count"}),
         values=(PRIORITY, EXPIRES),
         expires_header="expires",
+    ),
+    errors=ErrorTexts(
+        sentences=(
+            Sentence(
+                "stays", r"^refused: ", "refused: the subscription exists already", "it refuses a request"
+            ),
+            Sentence(
+                "message",
+                r"^a message cannot be delivered\b",
+                "a message cannot be delivered",
+                "a test says that a message is undeliverable",
+                unasked=True,
+            ),
+        )
     ),
 )

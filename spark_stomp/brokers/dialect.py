@@ -18,6 +18,7 @@ from spark_stomp.brokers.destinations import (
     subscription_id,
 )
 from spark_stomp.brokers.outgoing import Outgoing
+from spark_stomp.brokers.sentences import Sentence
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import ID_TIME, NO_TIME, Ids
 from spark_stomp.protocol.encoder import ValueRule, refused_by
@@ -46,30 +47,20 @@ def _no_remedy(text: str, what: str, hide: Hide) -> str:
 class ErrorTexts:
     """How one kind of broker words its ERRORs.
 
-    The first six are regular expressions for the ``message`` header with the body behind it; the empty one
-    stands for none.
-
     Attributes:
-        stopping: the broker is shutting down.
-        no_broker: what a relay says if its broker is away, or has closed the connection.
-        client_id_in_use: the answer to a CONNECT whose ``client-id`` another connection has.
-        failed: how the text begins if the broker's own code failed, and it refuses nothing.
-        unasked: how the text begins if it ends a subscription that it has confirmed before, perhaps because
-            of a message that it cannot deliver. That answers no request.
-        passing: what may end by itself, and so proves nothing about a message: a destination is full, or a
-            subscription is cancelled.
-        remedy: what to do, as the end of a sentence; empty if the text is not known. ``what`` names the
-            request that was refused, and is empty only if it may be a SEND. ``hide`` removes secrets from
-            what is quoted.
+        sentences: those that are known. A request that is answered by any other one is tried again.
+        client_id_in_use: a regular expression for the answer to a CONNECT whose ``client-id`` another
+            connection has; empty if that is not known.
+        queue: a regular expression for the name of a queue in an ERROR, its only group.
+        remedy: what to do if no remedy of a sentence says it; empty if the text is not known. ``what``
+            names the request that was refused, and is empty only if it may be a SEND. ``hide`` removes
+            secrets from what is quoted.
         named_queue: the queue that the text names if only a SEND can have been refused because of it.
     """
 
-    stopping: str = ""
-    no_broker: str = ""
+    sentences: tuple[Sentence, ...] = ()
     client_id_in_use: str = ""
-    failed: str = ""
-    unasked: str = ""
-    passing: str = ""
+    queue: str = ""
     remedy: Callable[[str, str, Hide], str] = _no_remedy
     named_queue: Callable[[str], str | None] = lambda text: None
 

@@ -1,13 +1,14 @@
 """The known brokers, and which of them a connection has.
 
 The ``server`` header of CONNECTED says which broker it is. If the broker hides that header, the option
-``broker`` names it. An ERROR does not say which broker sent it, so the texts of all are searched in it.
+``broker`` names it.
 CONTRIBUTING.md says how to add a broker.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -17,12 +18,44 @@ from spark_stomp.brokers.devbroker import DEVBROKER
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts, Hide
 from spark_stomp.brokers.outgoing import EXPIRES, PRIORITY, TIMESTAMP, Outgoing
 from spark_stomp.brokers.rabbitmq import EXPIRATION, LASTING, RABBITMQ
+from spark_stomp.brokers.sentences import Sentence, meaning
 from spark_stomp.protocol.encoder import HeaderNames
+from spark_stomp.quoting import shown
 
 # Artemis before ActiveMQ: its server header, "ActiveMQ-Artemis/...", also begins with "ActiveMQ".
 # tests/interop/test_dialects.py proves the facts of the first three.
 _NAMED: Final = (RABBITMQ, ARTEMIS, ACTIVEMQ, DEVBROKER)
 _LEFT_OUT: Final = tuple(dialect.outgoing.left_out for dialect in _NAMED)
+
+# What any broker may say.
+_OF_ANY: Final = (
+    # The last one is Apollo while it replays its log. A part of a name, such as train.stopping-points, is no
+    # word.
+    Sentence(
+        "passes",
+        r"(?i:(?<![\w./@:{-])(?:shut(?:ting)?[ -]?down|being (?:stopped|shut)|stopping)(?![\w/@-]|[.:]\w)"
+        r"|^virtual host stopped)",
+        "the broker is shutting down",
+        "the broker stops, or is starting",
+    ),
+    Sentence(
+        "passes",
+        r"^(?:Broker not available|Failed to connect|Connection to broker closed)",
+        "Broker not available.",
+        "the broker behind Spring's relay is away",
+    ),
+)
+# What a broker that is not known may say. Of a known one these words prove nothing.
+_OF_UNKNOWN: Final = (
+    Sentence(
+        "stays",
+        r"(?i:\b(?:denied|forbidden|unauthori[sz]ed|refused)\b|\bno (?:queue|topic|destination|right|such)\b"
+        r"|\bnot (?:authori[sz]ed|allowed|permitted|found|supported|valid)\b|\bdo(?:es not|esn't) exist\b"
+        r"|\b(?:unknown|invalid|unsupported|missing)\b)",
+        "not authorized",
+        "a broker that is not known refuses a request",
+    ),
+)
 
 # An unknown broker may be any of these that hides its name, or one that ignores the case of header names.
 GENERIC: Final = Dialect(
@@ -38,14 +71,7 @@ GENERIC: Final = Dialect(
         encoded=RABBITMQ.outgoing.encoded,
     ),
     lasting=LASTING,
-    errors=ErrorTexts(
-        # The last one is Apollo while it replays its log. A part of a name, such as train.stopping-points, is
-        # no word.
-        stopping=r"(?i:(?<![\w./@:-])(?:shut(?:ting)?[ -]?down|being (?:stopped|shut)|stopping)"
-        r"(?![\w/@-]|[.:]\w)|^virtual host stopped)",
-        # Spring's relay.
-        no_broker=r"^(Broker not available|Failed to connect|Connection to broker closed)",
-    ),
+    errors=ErrorTexts(sentences=_OF_ANY),
     # The simple broker of Spring and the server of Vert.x have a /queue/ that keeps and redelivers nothing.
     unknown="the connector does not know this broker: whether it keeps, redelivers and confirms messages is "
     "not known. Try it out: spark-stomp probe URL --scratch QUEUE",
@@ -77,14 +103,33 @@ def dialect_for(
     return replace(dialect, naming=replace(dialect.naming, otherwise=destination_type))
 
 
-def error_pattern(what: str) -> re.Pattern[str]:
-    """What any broker says in that attribute of :class:`ErrorTexts`."""
-    return re.compile("|".join(filter(None, (getattr(dialect.errors, what) for dialect in DIALECTS))))
+def says_in_use(says: Callable[[re.Pattern[str]], bool]) -> bool:
+    """Whether an answer to CONNECT says that another connection has the ``client-id``."""
+    patterns = (one.errors.client_id_in_use for one in DIALECTS)
+    return says(re.compile("|".join(filter(None, patterns))))
 
 
-def remedy(text: str, what: str, hide: Hide) -> str:
-    """What to do about an ERROR with this text (:attr:`ErrorTexts.remedy`)."""
-    return "".join(dialect.errors.remedy(text, what, hide) for dialect in DIALECTS)
+def sentence_of(says: Callable[[re.Pattern[str]], bool], dialect: Dialect) -> Sentence | None:
+    """The sentence that an ERROR of this broker says; None if it is not known.
+
+    ``says`` tells whether a pattern is in its own words. An unknown broker may be any that hides its name.
+    """
+    if dialect.unknown is None:
+        return meaning((*dialect.errors.sentences, *_OF_ANY), says)
+    known = meaning((one for each in DIALECTS for one in each.errors.sentences), says)
+    return known or meaning(_OF_UNKNOWN, says)
+
+
+def remedy(sentence: Sentence | None, text: str, what: str, hide: Hide) -> str:
+    """What to do about an ERROR with this ``text``; empty if that is not known.
+
+    The other parameters are those of :attr:`ErrorTexts.remedy`.
+    """
+    if sentence is None or not sentence.remedy:
+        return "".join(dialect.errors.remedy(text, what, hide) for dialect in DIALECTS)
+    names = "|".join(filter(None, (dialect.errors.queue for dialect in DIALECTS)))
+    found = re.search(names, text)
+    return sentence.remedy.replace("{queue}", "" if found is None else shown(hide(found[1])))
 
 
 def named_queue(text: str) -> str | None:

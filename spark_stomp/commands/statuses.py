@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from pyarrow.fs import FileType
@@ -12,8 +10,9 @@ from pyarrow.fs import FileType
 from spark_stomp.commands import UsageError
 from spark_stomp.files import FILE_ERRORS, resolve, without_credentials
 from spark_stomp.quoting import shown
-from spark_stomp.status import QueryStatus, read_statuses
-from spark_stomp.status.files import StatusFile, status_at
+from spark_stomp.status import QueryStatus
+from spark_stomp.status.files import StatusFile
+from spark_stomp.status.reading import read_owned
 
 T = TypeVar("T")
 
@@ -32,24 +31,17 @@ class StatusSource:
 
     Attributes:
         silence: seconds after which a query that has written nothing counts as gone.
+        is_own: whether surely this user alone has written all that was last read.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self.is_own = False
         try:
             self._location = resolve(name)
         except ValueError as error:
             raise UsageError(f"{without_credentials(name)} cannot be opened: {error}") from error
         self.silence = _MISSED * StatusFile(self._location, self._location.root).write_every
-
-    @property
-    def is_own(self) -> bool:
-        """Whether only this user can have written it, or it is in a store, where nobody knows."""
-        if not self._location.is_local:
-            return True
-        first, _ = status_at(self._name)
-        files = (Path(one.path) for one in (first, first.of_sink))
-        return all(one.stat().st_uid == os.getuid() for one in files if one.exists())
 
     def read(self, use: Callable[[list[QueryStatus]], T]) -> T:
         """What ``use`` returns for the status of each source of the query.
@@ -59,7 +51,8 @@ class StatusSource:
         """
         place = self._location
         try:
-            return use(read_statuses(self._name))
+            statuses, self.is_own = read_owned(self._name)
+            return use(statuses)
         except FileNotFoundError:
             if place.files.get_file_info(place.root).type is FileType.NotFound:
                 raise UsageError(f"{place.shown}: there is no such file or folder") from None

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _unsubscribe(options: SourceOptions) -> None:
     with open_connection(options.connection) as connection:
-        dialect = options.connection.dialect(connection.session.server)
+        dialect = connection.dialect
         for topic, subscription in _subscriptions(dialect, options).items():
             _end(connection, dialect, topic, subscription, options.connection.connect_timeout)
             # Only ActiveMQ says whether there was one.

@@ -7,7 +7,8 @@ Nothing is consumed. An ActiveMQ or an Artemis that is set up for it is asked by
 a message how much waits, RabbitMQ by HTTP if the query has managementUrl.
 
 A password is taken from the query's passwordFile if it is on this machine, or
-as for the other commands. Without it the broker is not asked.
+as for the other commands. Without it the broker is not asked, nor if others may
+have written the status: then name the broker with -o url=URL.
 
 examples:
   spark-stomp why /data/checkpoints/orders
@@ -61,6 +62,7 @@ from spark_stomp.errors import (
     UnsupportedError,
 )
 from spark_stomp.options import ConnectionOptions, parse_sink_options
+from spark_stomp.options.connection_options import TlsOptions
 from spark_stomp.options.fields import options_of
 from spark_stomp.quoting import counted, line, listed, shown
 from spark_stomp.receiver import disconnect
@@ -78,6 +80,9 @@ _CONNECTING: Final = {
     if option.key not in ("clientId", "logLevel")
 }
 _PASSWORDS: Final = {"password", "passwordfile"}
+_NOT_OF_OTHERS: Final = {"url", "managementUrl", "passwordFile"} | {
+    option.key for option in options_of(TlsOptions)
+}
 # Seconds within which the broker must answer. This command is for people who wait.
 _PATIENCE: Final = 5.0
 # Queues of which the broker is asked how much waits there.
@@ -101,9 +106,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     place = StatusSource(arguments.path)
 
-    def told(status: Status) -> tuple[Kind, list[Text]]:
+    def read(status: Status) -> tuple[Status, Diagnosis]:
+        """Raises if the content is no status. Nothing that a broker answers is in it."""
+        _queues(status)
+        return status, diagnose(status, place.silence)
+
+    def told(status: Status, found: Diagnosis) -> tuple[Kind, list[Text]]:
         answer = _ask(status, arguments, own=place.is_own)
-        found = _with_answer(diagnose(status, place.silence), status, answer)
+        found = _with_answer(found, status, answer)
         if shares := status.get("shares_with"):
             told = f". Another source of its program (query {listed(shares)}) reads a queue of it too"
             found = replace(found, text=f"{found.text}{told}: each gets a part of the messages")
@@ -115,10 +125,11 @@ def run(arguments: argparse.Namespace) -> int:
         ]
 
     try:
-        every = place.read(lambda statuses: [*map(told, statuses)])
+        statuses = place.read(lambda statuses: [*map(read, statuses)])
     except Unread as error:
         sys.stderr.write(line(f"spark-stomp: {error}") + "\n")
         return FAILED
+    every = [told(*one) for one in statuses]
     Screen(sys.stdout).whole(*(text for _, texts in every for text in texts))
     return max(kind.value for kind, _ in every)
 
@@ -165,10 +176,12 @@ def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer
     if not isinstance(told, Mapping):
         return _Answer("not asked: the status has no options of the query, an older release wrote it", {})
     if not own:
-        told = {key: None if key in ("url", "managementUrl", "passwordFile") else told[key] for key in told}
+        told = _without_addresses(told)
+        if not arguments.offline and "url" not in given_options(arguments):
+            return _Answer(
+                "not asked: others may have written the status, so name the address yourself: -o url=URL", {}
+            )
     texts, missing = _texts(told, arguments)
-    if not own and "url" in missing and not arguments.offline:
-        return _Answer("not asked: the status is another user's, so give the address with -o url=URL", texts)
     if arguments.offline or missing:
         why = "--offline" if arguments.offline else f"the status has no {', '.join(missing)} of the query"
         return _Answer(f"not asked: {why}", texts)
@@ -180,7 +193,7 @@ def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer
         patience = min(options.connect_timeout, _PATIENCE)
         options = replace(options, connect_timeout=patience, log_level="error")
         return _asked(options, texts, queues, status)
-    except OptionError as error:
+    except (OptionError, OSError) as error:
         return _Answer(f"not asked: {error}", texts)
     except StompError as error:
         text = str(error)
@@ -188,6 +201,12 @@ def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer
             begin = text.partition(";")[0]
             text = f"{begin}. It answered the query before: it hangs, or the network drops packets"
         return _Answer(text, texts, error=error)
+
+
+def _without_addresses(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that others may have written, without those that decide who gets a password, and which."""
+    kept = {key: told[key] for key in told if key not in _NOT_OF_OTHERS}
+    return {"url": None, **kept, **({"password": None} if "passwordFile" in told else {})}
 
 
 def _texts(told: Mapping[str, Any], arguments: argparse.Namespace) -> tuple[dict[str, str], list[str]]:

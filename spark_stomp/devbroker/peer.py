@@ -192,7 +192,8 @@ class Peer:
             _HANDLERS[frame.command](self, member, fields, frame)
         except Refused as refusal:
             log.info("%s: %s refused: %s", self.session, frame.command, shown(str(refusal), _MOST_SAID))
-            self.connection.error(str(refusal), detail=str(refusal), receipt_id=fields.get("receipt"))
+            text = f"refused: {refusal}"
+            self.connection.error(text, detail=text, receipt_id=fields.get("receipt"))
             self._leave()
             return
         receipt = fields.get("receipt")

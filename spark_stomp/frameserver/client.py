@@ -47,6 +47,8 @@ _CONNECT_TIMEOUT = 20.0
 _PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 # Seconds for which a task waits until its report has been taken.
 _REPORT_TIMEOUT = 5.0
+# Seconds of silence after which a task asks whether the frame server still answers. A store may be slow.
+_SILENCE = 30.0
 # The id of a log, and two numbers that fit into 64 bits.
 _TICKET = re.compile(rb"([!-~]{1,64}) (\d{1,18}) (\d{1,18})")
 
@@ -64,6 +66,7 @@ _HEAD = struct.Struct("<4sqQQQQ")
 _FORMAT = b"SFB1"
 # Bytes of each part are less. A frame batch has less than 2 GiB.
 _TOO_MANY = 1 << 31
+_ANOTHER = "what listens there is no frame server of this release"
 
 
 def to_wire(batches: Sequence[FrameBatch]) -> Iterator[bytes | memoryview]:
@@ -284,6 +287,14 @@ def _answer(
     _connections.keep(connection)
 
 
+def _prove_alive(address: FrameServerAddress) -> None:
+    """Make a report of nothing. Raises TimeoutError if the frame server does not answer it."""
+    try:
+        list(_answer(address, b"%b []" % REPORT, _REPORT_TIMEOUT))
+    except OSError as error:
+        raise TimeoutError(f"it said nothing for {_SILENCE:g} s, nor to another request: {error}") from None
+
+
 class _Connection:
     """A connection to a frame server, for one request at a time. Its methods raise OSError."""
 
@@ -309,14 +320,16 @@ class _Connection:
         return time.monotonic() - self._used < IDLE / 2 and not poll.poll(0)
 
     def ask(self, request: bytes, timeout: float | None) -> None:
-        self._socket.settimeout(timeout)
+        """Send ``request``. Without a ``timeout`` the answer may take as long as the frame server lives."""
+        self._patient = timeout is None
+        self._socket.settimeout(_SILENCE if timeout is None else timeout)
         self._socket.sendall(b"%b %b\n" % (self.address.token.encode(), request))
 
     def next_batch(self) -> FrameBatch | None:
         """The next batch; None at the end of the answer."""
         format_, first, *sizes = _HEAD.unpack(self._read(memoryview(bytearray(_HEAD.size))))
         if format_ != _FORMAT or max(sizes) >= _TOO_MANY:
-            raise ConnectionRefusedError("what listens there is no frame server of this release")
+            raise ConnectionRefusedError(_ANOTHER)
         times, ends, text, size = sizes
         said = self._read(memoryview(bytearray(times + ends + text)))
         if not ends:
@@ -324,8 +337,14 @@ class _Connection:
                 raise ConnectionRefusedError(bytes(said).decode(errors="replace"))
             self._used = time.monotonic()
             return None
-        received_at, frame_ends = (np.frombuffer(part, "<i8") for part in (said[:times], said[times:-text]))
-        version, dialect, receiver, malformed = json.loads(bytes(said[-text:]))
+        try:
+            received_at = np.frombuffer(said[:times], "<i8")
+            frame_ends = np.frombuffer(said[times : times + ends], "<i8")
+            version, dialect, receiver, malformed = json.loads(bytes(said[times + ends :]))
+            if frame_ends[-1] != size or len(received_at) not in (1, len(frame_ends)):
+                raise ConnectionRefusedError(_ANOTHER)
+        except (ValueError, TypeError, RecursionError):
+            raise ConnectionRefusedError(_ANOTHER) from None
         return FrameBatch(
             self._read(_memory(size)),
             frame_ends,
@@ -338,7 +357,13 @@ class _Connection:
         """Fill ``into``, and return it."""
         left = into
         while left:
-            count = self._socket.recv_into(left)
+            try:
+                count = self._socket.recv_into(left)
+            except TimeoutError:
+                if not self._patient:
+                    raise
+                _prove_alive(self.address)
+                continue
             if not count:
                 raise ConnectionResetError("the frame server closed the connection")
             left = left[count:]

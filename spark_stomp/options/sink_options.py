@@ -112,7 +112,8 @@ class SinkOptions:
         "receiptTimeout",
         TIMEOUT,
         "30s",
-        "After this time without a receipt or taken bytes a broker counts as blocked, and the log says so.",
+        "After this time without a receipt or taken bytes a broker counts as blocked, the log says so, and a "
+        "task tries each other address of `url` once.",
     )
     blocked_timeout: float = SINK.option(
         "blockedTimeout",

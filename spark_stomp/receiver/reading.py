@@ -186,7 +186,7 @@ class Reading:
         """Subscribe to the destinations of the turn. Raises StompError if the broker does not confirm it."""
         connection.require_open()
         session, options = connection.session, self._options
-        self.dialect = options.connection.dialect(session.server)
+        self.dialect = connection.dialect
         chosen = {one: self._subscription(one) for one in self.aside.turn.destinations}
         version = session.version or "1.0"
         self.dialect.check_version(version)

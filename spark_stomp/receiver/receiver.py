@@ -208,17 +208,20 @@ class Receiver:
         common.connections = common.connections.failed(error, time.time())
         self._disconnected()
         login_accepted = None if self._login_accepted is None else now - self._login_accepted
-        may_try = common.connections.may_try_again(
-            error, login_accepted, self._options.connection.connect_timeout
-        )
+        connect = self._options.connection
+        # Each address may accept the login, and then not answer.
+        limit = connect.connect_timeout * len(connect.endpoints)
+        may_try = common.connections.may_try_again(error, login_accepted, limit)
         if not may_recover(error, login_accepted=login_accepted is not None) or not may_try:
             raise error
-        if turn.has_failed:
-            raise no_progress(reading.dialect, turn, handles, error, of_stream=self._settings.of_stream)
         if common.stopping.deadline is not None:
             log.info("the connection did not end in order: %s", error)
             return
-        if (delay := retry.next_delay(error, now)) is None:
+        delay = retry.next_delay(error, now)
+        # What is not known may also pass, as long as there is time.
+        if turn.has_failed and (error.verdict is not None or delay is None):
+            raise no_progress(reading.dialect, turn, handles, error, of_stream=self._settings.of_stream)
+        if delay is None:
             raise retry.out_of_time(error, self._settings.what, now) from None
         delay = max(delay, turn.pause)
         what = "connection lost" if was_connected else "no connection"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.errors import ClientIdInUse, ConnectFailed, StompError
+from spark_stomp.errors import ClientIdInUse, StompError
 
 # Characters of a broker's error that the status shows.
 _SHOWN = 1_000
@@ -74,13 +74,13 @@ class ConnectionStatus:
 
         Before any login, an error most likely means a wrong setting: do not try again. From the first
         accepted login, ``login_accepted`` seconds ago (None: there was none), to the first subscription, try
-        for ``timeout`` seconds. After that, after ClientIdInUse, and if a broker said to CONNECT that it
-        starts or stops, only ``reconnectTimeout`` limits the attempts.
+        for ``timeout`` seconds. After that, after ClientIdInUse, and after an error that passes, only
+        ``reconnectTimeout`` limits the attempts.
         """
         # Without a login, only the latter two lead to a second attempt.
         was_there = login_accepted is None and self.attempts > 1
-        not_ready = isinstance(error, ConnectFailed) and error.passing
-        if self.connections or isinstance(error, ClientIdInUse) or not_ready or was_there:
+        passes = error.verdict == "passes"
+        if self.connections or isinstance(error, ClientIdInUse) or passes or was_there:
             return True
         return login_accepted is not None and login_accepted < timeout
 

@@ -169,7 +169,7 @@ def _looking(
     with open_connection(at_peer(options.connection, peer), scan=True) as connection:
         connection.require_open()
         session = connection.session
-        dialect = options.connection.dialect(session.server)
+        dialect = connection.dialect
         require_streams(dialect)
         session.collect(id_header=None, ack_header=dialect.ack_header)
         look, receipt = _Look(connection), session.new_receipt()

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Final
 
 from spark_stomp.brokers import Subscription, subscription_id
-from spark_stomp.errors import ConnectionLost, StreamTruncated
+from spark_stomp.errors import ConnectionLost, StompError, StreamTruncated
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
@@ -60,7 +61,8 @@ def began_anew(
         return False
     text = (
         f"the stream {destination} ended at offset {end}, and {behind}: it was deleted and declared "
-        "again, or startingOffsets is beyond its end"
+        "again, or startingOffsets is beyond its end, or the replica of this node is behind, and no other "
+        "address of url has more"
     )
     if started:
         raise StreamTruncated(f"{text}. This run has already read messages of it. Start the query again")
@@ -128,7 +130,7 @@ class StreamReading(Reading):
 
     def subscribe(self, connection: Connection) -> None:
         connection.require_open()
-        require_streams(self._options.connection.dialect(connection.session.server))
+        require_streams(connection.dialect)
         stream = self._deliveries.stream
         if stream.place == LATEST and stream.next is None:
             self._deliveries.locate(self._end_at(connection) or 0)
@@ -164,7 +166,7 @@ class StreamReading(Reading):
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         if self._deliveries.stream.was_empty:  # then it ended at the first offset that it has now
-            self._conclude(first_offset(self._options, self._destination, connection.peer))
+            self._conclude(first_offset(self._options, self._destination, connection.peer), connection)
             self._require_place()
         self._handle_to_ack = block.acks[-1:]
         stream, earliest = self._deliveries.stream, None
@@ -227,19 +229,46 @@ class StreamReading(Reading):
 
     def _compare_end(self, connection: Connection) -> None:
         """Find out where the stream ends, and whether it has messages. See :meth:`_conclude`."""
-        # One look only. A replica of a node that was away may still catch up, but so may a new stream: at the
-        # second look it could be longer than the old offset.
         end = self._end_at(connection)
         self._deliveries.stream.was_empty = end is None
         if end is not None:
-            self._conclude(end)
+            self._conclude(end, connection)
 
-    def _conclude(self, end: int) -> None:
-        """The stream ends at ``end``. If that is too early, raise StreamTruncated, or begin anew."""
+    def _conclude(self, end: int, connection: Connection) -> None:
+        """The stream ends at ``end``, as this node says.
+
+        If that is too early, the replica of this node is behind, or the stream was declared anew. Then raise
+        ConnectionLost for the first, and for the second StreamTruncated, or begin anew.
+        """
         stream, started = self._deliveries.stream, self._deliveries.inbox.received > 0
         stream.was_empty = False
+        if stream.ends_too_early(end) is not None:
+            self._require_in_sync(end, connection)
         if began_anew(self._options, self._destination, stream, end, started=started):
             self._deliveries.begin_at(FIRST)  # its offsets begin again, and a planned batch is lost
+
+    def _require_in_sync(self, end: int, connection: Connection) -> None:
+        """Raise ConnectionLost if another node has more of the stream, and has not begun anew.
+
+        They are asked now, and not again later: a new stream may grow beyond the old offset meanwhile.
+        """
+        stream, one = self._deliveries.stream, self._destination
+        for endpoint in self._options.connection.endpoints:
+            connection.beat()
+            other = None if endpoint.address == connection.peer else self._end_elsewhere(endpoint.address)
+            if other is not None and stream.ends_too_early(other) is None:
+                behind = ConnectionLost(
+                    f"the replica of the stream {one} at {connection.peer} is behind: it ends at offset "
+                    f"{end}, and at offset {other} at {endpoint.address}"
+                )
+                behind.verdict = "passes"
+                raise behind
+
+    def _end_elsewhere(self, peer: str) -> int | None:
+        """Where the stream ends by the node at ``peer``; None if it has no messages there or cannot say."""
+        with suppress(StompError):
+            return stream_ends(self._options, [self._destination], peer).get(self._destination)
+        return None
 
     def _require_place(self) -> None:
         """Raise ConnectionLost if the subscription has to begin elsewhere."""

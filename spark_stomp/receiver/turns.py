@@ -52,7 +52,11 @@ def may_be_about_a_message(error: StompError, since: float, size: int) -> bool:
 
     ``size`` bytes are un-acked, and messages were asked for ``since`` seconds.
     """
-    return type(error) is BrokerError and not error.passing and since < _AT_ONCE + size / _SLOW
+    return (
+        type(error) is BrokerError
+        and error.verdict not in {"passes", "either"}
+        and since < _AT_ONCE + size / _SLOW
+    )
 
 
 @dataclass(frozen=True, slots=True)

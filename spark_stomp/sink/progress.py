@@ -1,8 +1,12 @@
-"""How long a task waits for the broker."""
+"""How long a task waits for the broker, and for how long it was without one."""
 
 from __future__ import annotations
 
 import time
+
+from spark_stomp.options import ReconnectOptions
+from spark_stomp.quoting import counted
+from spark_stomp.transport.retry import Retry
 
 
 class Progress:
@@ -52,3 +56,40 @@ class Progress:
         self.blocked = False
         self._last = time.monotonic()
         return blocked
+
+
+class Outage:
+    """The time from the end of a connection to the first receipt on the next one.
+
+    An outage also begins if the first connection fails. A connection without a receipt does not end it, but
+    its time does not count for ``reconnectTimeout``: it may be a broker that was blocked for long.
+
+    Args:
+        options: for how long, and how often, to connect again.
+        now: monotonic seconds.
+        unconfirmed: how many messages have to be sent again.
+        lost: whether there was a connection before.
+    """
+
+    def __init__(self, options: ReconnectOptions, now: float, unconfirmed: int, *, lost: bool) -> None:
+        self.retry = Retry(options, now)
+        self._began = self._ended = now
+        self._unconfirmed = unconfirmed
+        self._lost = lost
+        self._connected = False
+
+    def connected(self, now: float) -> None:
+        """A new connection is open."""
+        self._ended, self._connected = now, True
+
+    def failed(self, now: float) -> None:
+        """The connection has ended without a receipt, or none could be had."""
+        if self._connected:
+            self.retry.leave_out(now - self._ended)
+            self._connected = False
+
+    def summary(self) -> str:
+        """The log line at the end of the outage."""
+        words = "connected again" if self._lost else "connected"
+        again = counted(self._unconfirmed, "message")
+        return f"{words} after {self._ended - self._began:.1f} s, {again} to send again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import TracebackType
 
@@ -18,20 +18,20 @@ from spark_stomp.errors import (
     StompError,
 )
 from spark_stomp.logs import get_log, show
-from spark_stomp.options import ReconnectOptions, SinkOptions
+from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
-from spark_stomp.sink.progress import Progress
+from spark_stomp.sink.progress import Outage, Progress
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
 from spark_stomp.transport.queues import is_stream
-from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next_attempt
+from spark_stomp.transport.retry import is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
 
-# How many connections in a row may end at one message that was sent alone, before any receipt. A broker that
-# starts again may end one or two, and each sends the message again.
+# How many connections in a row may end at one message that was sent alone, before any receipt, until the log
+# says so, and an ERROR counts as its refusal. A broker that starts again may end one or two.
 _MOST_ENDED = 3
 # Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things.
 _READ = 256 << 10
@@ -44,43 +44,6 @@ def _warn_of_unknown(destination: str) -> None:
         "second connection. If it does not exist, RabbitMQ confirms and drops messages to it",
         destination,
     )
-
-
-class _Outage:
-    """The time from the end of a connection to the first receipt on the next one.
-
-    An outage also begins if the first connection fails. A connection without a receipt does not end it, but
-    its time does not count for ``reconnectTimeout``: it may be a broker that was blocked for long.
-
-    Args:
-        options: for how long, and how often, to connect again.
-        now: monotonic seconds.
-        unconfirmed: how many messages have to be sent again.
-        lost: whether there was a connection before.
-    """
-
-    def __init__(self, options: ReconnectOptions, now: float, unconfirmed: int, *, lost: bool) -> None:
-        self.retry = Retry(options, now)
-        self._began = self._ended = now
-        self._unconfirmed = unconfirmed
-        self._lost = lost
-        self._connected = False
-
-    def connected(self, now: float) -> None:
-        """A new connection is open."""
-        self._ended, self._connected = now, True
-
-    def failed(self, now: float) -> None:
-        """The connection has ended without a receipt, or none could be had."""
-        if self._connected:
-            self.retry.leave_out(now - self._ended)
-            self._connected = False
-
-    def summary(self) -> str:
-        """The log line at the end of the outage."""
-        words = "connected again" if self._lost else "connected"
-        again = counted(self._unconfirmed, "message")
-        return f"{words} after {self._ended - self._began:.1f} s, {again} to send again"
 
 
 class Sender:
@@ -99,7 +62,7 @@ class Sender:
 
     - ReceiptTimeout: the broker was blocked for too long.
     - DestinationRefused: the broker refused a message: it named it, or it ended one connection after the
-      other at this message. Or the queue of a message does not exist.
+      other by an ERROR at this message. Or the queue of a message does not exist.
     - LoginRefused, TlsRefused.
     - ConnectionLost: no new connection within ``reconnectTimeout``.
 
@@ -126,12 +89,13 @@ class Sender:
         self._login_accepted = login_accepted
         self._connection: Connection | None = None
         self._speaks: tuple[str, Dialect] | None = None
-        self._outage: _Outage | None = None
+        self._outage: Outage | None = None
         self.instead: Callable[[bytes, StompError], EncodedSlice | None] = lambda frame, error: None
         """What is sent in place of a frame that the broker refuses; None: the task fails."""
         self._refused: str | None = None  # the receipt of the message that the broker refused
         self._ended_alone = 0  # connections in a row
         self._there: set[str] = set()  # queues that exist, as this connection was told
+        self._silent: set[str] = set()  # addresses that have confirmed nothing since the last receipt
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
         self._lock = threading.Lock()
         self._pump: Pump | None = None
@@ -234,7 +198,8 @@ class Sender:
 
         Raises:
             ReceiptTimeout: no progress for ``receiptTimeout`` and then ``blockedTimeout``; or for
-                ``receiptTimeout``, and an unknown broker has never sent a receipt.
+                ``receiptTimeout``, and an unknown broker has never sent a receipt. Passing, if there is an
+                address that has not been tried since the last receipt.
         """
         progress, options = self._progress, self._options
         due = progress.due_in()
@@ -256,6 +221,13 @@ class Sender:
                 "without them the sink cannot write to it. Find out with spark-stomp probe --scratch"
             )
         progress.blocked = True
+        if self._is_first_silence(connection.peer):
+            elsewhere = ReceiptTimeout(
+                f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
+                f"{options.receipt_timeout:g}s); it is sent again over another address of url"
+            )
+            elsewhere.passing = True
+            raise elsewhere
         log.warning(
             "%s has confirmed nothing for %.0f s%s: it counts as blocked. The task waits for it up to "
             "blockedTimeout (%gs); without a receipt yet: %s. Find out why: %s",
@@ -265,6 +237,17 @@ class Sender:
             options.blocked_timeout,
             counted(self._window.unconfirmed, "message"),
             dialect.blocked,
+        )
+
+    def _is_first_silence(self, peer: str) -> bool:
+        """Whether another address may confirm what ``peer`` has not: each is tried once.
+
+        The leader of a queue may hang, and the node that we talk to. If all are blocked, they are left alone.
+        """
+        again = peer in self._silent
+        self._silent.add(peer)
+        return not again and any(
+            one.address not in self._silent for one in self._options.connection.endpoints
         )
 
     def _poll(self, connection: Connection, timeout: float) -> None:
@@ -281,6 +264,7 @@ class Sender:
             if isinstance(event, ReceiptsReceived):
                 self._figures.count_latencies(self._window.confirm(event.numbers, time.monotonic()))
                 self._made_progress(connection)
+                self._silent.clear()
                 self._ended_alone = 0
                 self._end_outage()
             elif isinstance(event, ErrorReceived):
@@ -322,6 +306,8 @@ class Sender:
                     step(connection)
                     return
             except StompError as error:
+                if self._connection is not None:
+                    self._connection.failed(error)
                 self._close()
                 if not self._nothing_left():
                     self._recover(error)
@@ -368,10 +354,11 @@ class Sender:
         self._window.begin_again()
         now = time.monotonic()
         lost = self._speaks is not None
-        # Until the broker confirms a message, all failures are one outage and one warning. A refused login is
-        # a warning each time, because a person has to correct it.
-        is_news = self._outage is None or is_login_error(error)
-        self._outage = self._outage or _Outage(
+        # Until the broker confirms a message, all failures are one outage and one warning, and one more if it
+        # is always the same message. A refused login is a warning each time, because a person has to correct
+        # it.
+        is_news = self._outage is None or is_login_error(error) or self._ended_alone == _MOST_ENDED
+        self._outage = self._outage or Outage(
             self._options.reconnect, now, self._window.unconfirmed, lost=lost
         )
         self._outage.failed(now)
@@ -393,43 +380,46 @@ class Sender:
     def _judged(self, error: StompError) -> StompError:
         """``error``, or a DestinationRefused if it shows that the broker refuses a message.
 
-        A broker may refuse a message without naming it, as RabbitMQ's ERROR does, or without a word. Then
-        every new connection ends at it, and after a lost connection it soon goes alone.
+        RabbitMQ's ERROR does not name the message. Then every new connection ends by it, and after a lost
+        connection the message soon goes alone. Of a connection that ends without a word that proves nothing:
+        a queue that is full and one whose node is away look the same, and both may pass.
         """
         if not isinstance(error, ConnectionLost | BrokerError) or self._speaks is None:
             return error
-        if error.passing:
+        if error.verdict in {"passes", "either"}:
             # The broker says that it is in trouble: this proves nothing about the message, however often it
             # comes, nor do the connections that ended just before.
             self._ended_alone = 0
             return error
-        outgoing, largest = self._speaks[1].outgoing, self._window.largest_in_flight()
-        limit, hints = outgoing.frame_limit, [error.message]
-        if isinstance(error, ConnectionLost) and limit is not None and largest > limit[0]:
-            hints.append(f"A message without a receipt has {largest} bytes as a frame, and {limit[1]}")
+        silent = isinstance(error, ConnectionLost)
+        why = ". ".join((error.message, *(self._hints() if silent else ())))
         alone = self._window.in_flight == 1 and not isinstance(error, DestinationRefused)
         self._ended_alone += alone
-        # One connection may break for any reason.
-        silent = (
-            isinstance(error, ConnectionLost) and self._figures.connections > 1 and self._window.in_flight
-        )
-        if silent and outgoing.silent_refusal and len(hints) == 1:
-            hints.append(outgoing.silent_refusal)
         if not alone or self._ended_alone < _MOST_ENDED:
-            return error if len(hints) == 1 else ConnectionLost(". ".join(hints))
-        # A queue that is full may refuse without a word, and take the message later.
-        if isinstance(error, BrokerError):
-            self._refused = self._window.first_receipt()
-        return DestinationRefused(
+            return ConnectionLost(why) if silent else error
+        said = (
             f"{self._ended_alone} connections in a row have ended after the same message alone was sent to "
-            f"{self._window.first_destination()}, and before its receipt came: the broker refuses it. The "
-            f"last time: {'. '.join(hints)}"
+            f"{self._window.first_destination()}, and before its receipt came"
         )
+        if silent:
+            return ConnectionLost(f"{said}: the broker refuses it, or the node of its queue is away. {why}")
+        self._refused = self._window.first_receipt()
+        return DestinationRefused(f"{said}: the broker refuses it. The last time: {why}")
+
+    def _hints(self) -> Iterator[str]:
+        """Why the broker may have ended the connection without a word, as far as that is known."""
+        assert self._speaks is not None, "there was a connection"
+        outgoing, largest = self._speaks[1].outgoing, self._window.largest_in_flight()
+        if outgoing.frame_limit is not None and largest > outgoing.frame_limit[0]:
+            yield f"A message without a receipt has {largest} bytes as a frame, and {outgoing.frame_limit[1]}"
+        # One connection may break for any reason.
+        elif outgoing.silent_refusal and self._figures.connections > 1 and self._window.in_flight:
+            yield outgoing.silent_refusal
 
     def _is_left_out(self, error: StompError) -> bool:
         """Whether the message that the broker refused, if it did, needs no receipt any more."""
         receipt, self._refused = self._refused, None
-        if receipt is None or not isinstance(error, DestinationRefused) or error.passing:
+        if receipt is None or not isinstance(error, DestinationRefused):
             return False
         encoded = self.instead(self._window.frame(receipt), error)
         if encoded is None:
@@ -442,11 +432,12 @@ class Sender:
 
     def _may_recover(self, error: StompError) -> bool:
         """Whether another connection may succeed."""
-        if self._speaks is None and not (self._patient or error.passing):
+        if self._speaks is None and not (self._patient or error.verdict == "passes"):
             return False
         accepted = self._speaks is not None or self._login_accepted
         # A broker that was blocked for too long would also be blocked on the next connection.
-        return may_recover(error, login_accepted=accepted) and not isinstance(error, ReceiptTimeout)
+        blocked = isinstance(error, ReceiptTimeout) and not error.passing
+        return may_recover(error, login_accepted=accepted) and not blocked
 
     def _failure(self, error: StompError) -> StompError:
         """``error`` with how far the task has come; ``error`` itself if nothing was sent."""
@@ -469,6 +460,7 @@ class Sender:
         try:
             self._connection.disconnect()
         except ReceiptTimeout as error:
+            self._connection.failed(error)
             self._progress.blocked = True
             self._progress.made()
             log.warning(

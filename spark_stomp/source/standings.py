@@ -16,7 +16,7 @@ from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import listed, shown
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.transport.logins import password_of
+from spark_stomp.transport.logins import fingerprint, password_of
 from spark_stomp.transport.standing import LoginNotAccepted, NotTold, Told, standing, why_withheld
 
 log = get_log(__name__)
@@ -61,7 +61,7 @@ class Standings:
         self._statuses = statuses
         self._on_told = on_told
         self._not_told: set[str] = set()
-        self._refused: tuple[str | None, float] | None = None
+        self._refused: tuple[bytes, float] | None = None
         self._ends = self._tried = False
         # When the queues were last asked for, all of them.
         self._asked_at = float("-inf")
@@ -185,8 +185,8 @@ class Standings:
         password, since = self._refused
         return password == self._password() and time.monotonic() - since < _REFUSED_PAUSE
 
-    def _password(self) -> str | None:
+    def _password(self) -> bytes:
         try:
-            return password_of(self._options)
+            return fingerprint(password_of(self._options))
         except PasswordUnreadable:
-            return None
+            return b""

@@ -221,8 +221,15 @@ class Monitor:
         self._stopping.set()
 
     def _run(self) -> None:
+        told = False
         while not self._stopping.wait(_PERIOD):
-            self.observe(time.monotonic())
+            try:
+                self.observe(time.monotonic())
+            except Exception:  # no figure may end the thread, and what it said last is no news
+                self.observed = Observed()
+                if not told:
+                    log.exception("what the query waits for is not known")
+                told = True
 
     def observe(self, now: float) -> None:
         """Look once. ``now`` is the monotonic time."""

@@ -36,6 +36,7 @@ from spark_stomp.files import (
     Location,
     create_file,
     local_path,
+    open_to_read,
     replace_file,
     resolve,
     without_credentials,
@@ -101,18 +102,21 @@ class StatusFile:
 
     def read(self) -> bytes:
         """The content of the file. Raises one of FILE_ERRORS, FileNotFoundError if there is no file."""
+        return self.read_owned()[0]
+
+    def read_owned(self) -> tuple[bytes, bool]:
+        """The same, and whether surely this user has written it. In a store nobody knows."""
+        own = False
         if self.location.is_local:
-            # Without O_NONBLOCK, opening a pipe could wait without end.
-            with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
-                if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                    raise OSError(errno.EINVAL, "this is no regular file", self.path)
+            descriptor, own = open_to_read(self.path)
+            with os.fdopen(descriptor, "rb") as opened:
                 content = opened.read(_LARGEST + 1)
         else:
             with self.location.files.open_input_stream(self.path) as file:
                 content = file.read(_LARGEST + 1)
         if len(content) > _LARGEST:
             raise OSError(errno.EFBIG, f"it has more than {_LARGEST:,} bytes, so it is no status", self.path)
-        return content
+        return content, own
 
     def write(self, content: bytes) -> None:
         """Replace the content of the file. Raises one of FILE_ERRORS."""

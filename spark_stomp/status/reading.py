@@ -47,14 +47,36 @@ def read_statuses(location: str | os.PathLike[str]) -> list[QueryStatus]:
 
         received = sum(status["totals"]["received"] for status in read_statuses("checkpoint"))
     """
+    return read_owned(location)[0]
+
+
+def read_owned(location: str | os.PathLike[str]) -> tuple[list[QueryStatus], bool]:
+    """The same, and whether surely this user has written every file that had a say in it."""
     first, in_checkpoint = status_at(os.fspath(location))
+    owned: list[bool] = []
+
+    def read(file: StatusFile, check: Callable[[Status], None]) -> dict[str, Any]:
+        content, own = file.read_owned()
+        owned.append(own)
+        return _checked(file, content, check)
+
+    statuses = _read_all(first, read, several=in_checkpoint)
+    return statuses, all(owned)
+
+
+def _read_all(
+    first: StatusFile,
+    read: Callable[[StatusFile, Callable[[Status], None]], dict[str, Any]],
+    *,
+    several: bool,
+) -> list[QueryStatus]:
     sink = None
     with contextlib.suppress(FileNotFoundError):
-        sink = _read(first.of_sink, SinkPart.check)
+        sink = read(first.of_sink, SinkPart.check)
     statuses: list[QueryStatus] = []
     try:
-        for file in first.of_sources() if in_checkpoint else [first]:
-            statuses.append(cast("QueryStatus", {**_read(file, _check), "sink": None, "file": file.shown}))
+        for file in first.of_sources() if several else [first]:
+            statuses.append(cast("QueryStatus", {**read(file, _check), "sink": None, "file": file.shown}))
     except FileNotFoundError:
         if not statuses:
             if sink is None:
@@ -142,8 +164,8 @@ def _mapping(status: Status, name: str) -> Status:
     return part or {}
 
 
-def _read(file: StatusFile, check: Callable[[Status], None]) -> dict[str, Any]:
-    content = file.read()
+def _checked(file: StatusFile, content: bytes, check: Callable[[Status], None]) -> dict[str, Any]:
+    """The status that the ``file`` holds. Raises ValueError if it holds none of a known version."""
     try:
         status = parsed(content)
         version = status["version"]

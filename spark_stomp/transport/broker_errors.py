@@ -7,26 +7,18 @@ from collections.abc import Collection
 from functools import partial
 from urllib.parse import unquote
 
-from spark_stomp.brokers.known import error_pattern, named_queue, remedy
+from spark_stomp.brokers import Dialect
+from spark_stomp.brokers.known import GENERIC, named_queue, remedy, says_in_use, sentence_of
 from spark_stomp.errors import BrokerError, ClientIdInUse, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
-from spark_stomp.protocol.frames import escape
-from spark_stomp.quoting import CUT, shown
+from spark_stomp.quoting import shown
+from spark_stomp.transport.hiding import forms_of, without_secrets
 
 # Characters that an error shows of the message header and of the body.
 _MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300
 # Characters of a text that are searched for secrets; the rest is not shown. An ERROR of 64 MB full of
 # quotation marks kept a core busy for three minutes (November 2026).
 _SEARCHED = 10_000
-_HIDDEN = "***"
-# Where a quoted text may be cut, so that only the beginning of a secret is left: at its end, before a
-# quotation mark, before punctuation, and before the mark of a cut.
-_POSSIBLE_CUT = re.compile(rf"$|['\"]|[:,;] |{re.escape(CUT)}")
-# Characters of the shortest beginning of a secret that is hidden; fewer reveal nothing.
-_SHORTEST_PART = 3
-_STOPPING, _NO_BROKER, _IN_USE, _FAILED, _UNASKED, _PASSING = map(
-    error_pattern, ("stopping", "no_broker", "client_id_in_use", "failed", "unasked", "passing")
-)
 _VIRTUAL_HOST = re.compile(r"\bvirtual.?host|\bvhost", re.IGNORECASE)
 # What brokers quote. A quotation that was cut has no end. An apostrophe is within a word or behind one, and
 # brackets are around sentences too.
@@ -45,15 +37,13 @@ class _OwnWords:
 
     def __init__(self, event: ErrorReceived, names: Collection[str]) -> None:
         self._text = _QUOTATION.sub("''", _broker_words(event))
-        self._names = {form for name in names for part in _parts(name) for form in _forms(part)}
+        forms = (form for name in names for part in _parts(name) for form in forms_of(part))
+        # Only these matter, and they are short, as the text is: some patterns take long for a long token.
+        self._names = {form for form in forms if form in self._text}
 
     def say(self, pattern: re.Pattern[str]) -> bool:
         """Whether ``pattern`` is there."""
         return pattern.search(self._without_names(pattern)) is not None
-
-    def begin(self, pattern: re.Pattern[str]) -> bool:
-        """Whether the words begin with ``pattern``."""
-        return pattern.match(self._without_names(pattern)) is not None
 
     def _without_names(self, pattern: re.Pattern[str]) -> str:
         """The text without the names that look like ``pattern``. Others may be parts of its own words."""
@@ -77,19 +67,20 @@ def connect_refused(
 ) -> LoginRefused | ConnectFailed:
     """The exception for an ERROR frame in answer to a CONNECT with ``client_id`` and ``host``.
 
-    It is a ConnectFailed that is ``passing`` if the broker starts or stops, or if a relay has no broker.
-    Brokers quote what they refuse, so ``secrets`` are replaced in the quotation. What the ERROR means is
-    found in its own text, because a secret may be a part of the broker's words, but not in ``names``, such as
-    the login, nor in secrets.
+    It is a ConnectFailed that passes if the broker starts or stops, or if a relay has no broker. Brokers
+    quote what they refuse, so ``secrets`` are replaced in the quotation. What the ERROR means is found in its
+    own text, because a secret may be a part of the broker's words, but not in ``names``, such as the login,
+    nor in secrets.
     """
     words, own = _broker_words(event, secrets), _OwnWords(event, (*names, *secrets, host, client_id or ""))
-    if own.say(_STOPPING) or own.say(_NO_BROKER):
+    sentence = sentence_of(own.say, GENERIC)
+    if sentence is not None and sentence.verdict == "passes":
         away = ConnectFailed(f"{peer} has no broker to connect to, or it is starting or stopping: {words}")
-        away.passing = True
+        away.verdict = "passes"
         return away
     if own.say(_VIRTUAL_HOST):
         words += f". The header host was {shown(host)}: set the option virtualHost to what this broker wants"
-    if client_id is not None and own.say(_IN_USE):
+    if client_id is not None and says_in_use(own.say):
         return ClientIdInUse(f"{peer} refused CONNECT: clientId {client_id} is in use: {words}")
     return LoginRefused(f"{peer} refused CONNECT: {words}")
 
@@ -100,13 +91,13 @@ def broker_error(
     what: str = "",
     secrets: Collection[str] = (),
     names: Collection[str] = (),
+    dialect: Dialect = GENERIC,
 ) -> BrokerError:
-    """The exception for an ERROR frame on an established connection.
+    """The exception for an ERROR frame on an established connection to a broker of this ``dialect``.
 
     ``what`` names the request that the ERROR seems to answer (a SUBSCRIBE, a SEND), and is empty if that is
-    not known. If it is known, the exception is a DestinationRefused, unless the broker is stopping, has
-    failed, has ended another subscription, or is lost to a relay. So it is if the broker says that a queue
-    exists with other arguments than the request declares, because then no other request can succeed.
+    not known. The exception is a DestinationRefused only if the broker is known to refuse requests with this
+    sentence.
     ``secrets`` of CONNECT are replaced in the quotation. ``names`` are what the ERROR may quote beside the
     destination in ``what``: they say nothing about what it means.
     """
@@ -117,18 +108,19 @@ def broker_error(
     hide = partial(without_secrets, secrets=secrets)
     if not what and (queue := named_queue(text)) is not None:
         what = f"SEND to /queue/{shown(hide(queue))}"
-    if advice := remedy(text, what, hide):
-        words = words.removesuffix(".") + advice
-    gone, failed = own.say(_STOPPING) or own.say(_NO_BROKER), own.begin(_FAILED)
-    if not what or own.begin(_UNASKED):
+    sentence = sentence_of(own.say, dialect)
+    verdict = None if sentence is None else sentence.verdict
+    if advice := remedy(sentence, text, what, hide):
+        words = f"{words.removesuffix('.')}. {advice}"
+    if not what or (sentence is not None and sentence.unasked):
         error = BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
-    elif gone:
-        error = BrokerError(f"the broker at {peer} ended the connection before it answered {what}: {words}")
-    elif failed:
+    elif verdict == "passes":
         error = BrokerError(f"the broker at {peer} failed while it handled {what}: {words}")
+    elif verdict is None or verdict == "either":
+        error, verdict = BrokerError(f"the broker at {peer} did not take {what}: {words}"), "either"
     else:
         error = DestinationRefused(f"the broker at {peer} refused {what}: {words}")
-    error.passing = gone or failed or own.say(_PASSING)
+    error.verdict = verdict
     return error
 
 
@@ -143,42 +135,3 @@ def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:
     words = (shown(without_secrets(text[:_SEARCHED], secrets), most) for text, most in parts if text)
     # CoilMQ says the same in both.
     return " - ".join(dict.fromkeys(words)) or "(no reason given)"
-
-
-def without_secrets(text: str, secrets: Collection[str]) -> str:
-    """``text`` with all ``secrets`` replaced by ``***``.
-
-    A secret may be as it is, escaped as in a header, or as Python prints it. Its beginning is also replaced,
-    if the text or a quotation in it is cut off there. A very short one is replaced if it is a word of its
-    own: inside of other words it tells nothing, and gaps in them would tell it.
-    """
-    forms = {form for secret in secrets for form in _forms(secret)} - {""}
-    if not forms:
-        return text
-    # The longest first, because one secret may be the beginning of another.
-    longest_first = sorted(forms, key=len, reverse=True)
-    return _without_beginnings(re.sub("|".join(map(_pattern, longest_first)), _HIDDEN, text), forms)
-
-
-def _pattern(form: str) -> str:
-    return re.escape(form) if len(form) > _SHORTEST_PART else rf"(?<!\w){re.escape(form)}(?!\w)"
-
-
-def _forms(secret: str) -> tuple[str, ...]:
-    escapes = (escape(secret, version) for version in ("1.1", "1.2"))
-    return secret, secret.strip(), *escapes, repr(secret)[1:-1], shown(secret, len(secret))
-
-
-def _without_beginnings(text: str, forms: Collection[str]) -> str:
-    """``text`` without the beginnings of secrets that are just before a possible cut."""
-    for end in sorted((found.start() for found in _POSSIBLE_CUT.finditer(text)), reverse=True):
-        shown = max(_shown_part(text[:end], form) for form in forms)
-        if shown:
-            text = text[: end - shown] + _HIDDEN + text[end:]
-    return text
-
-
-def _shown_part(text: str, secret: str) -> int:
-    """How many of the first characters of ``secret`` end ``text``; 0 if they reveal nothing."""
-    lengths = range(min(len(secret), len(text)), _SHORTEST_PART - 1, -1)
-    return next((length for length in lengths if text.endswith(secret[:length])), 0)

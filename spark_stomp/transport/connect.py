@@ -31,8 +31,9 @@ from spark_stomp.errors import (
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived, Event
 from spark_stomp.protocol.handshake import may_be_misread
 from spark_stomp.quoting import duration
+from spark_stomp.transport.addresses import ADDRESSES, name_of, remote_of
 from spark_stomp.transport.connection import Connection
-from spark_stomp.transport.logins import RefusedLogins, password_of
+from spark_stomp.transport.logins import RefusedLogins, fingerprint, password_of
 from spark_stomp.transport.stream import Stream, reason, secure, tls_context
 from spark_stomp.transport.websocket import upgrade
 
@@ -62,9 +63,10 @@ def open_connection(
 ) -> Connection:
     """Open a session with the first endpoint of ``url`` that accepts us.
 
-    Endpoints are tried in order, each for at most ``connectTimeout``. A refused login ends the search,
-    because the next endpoint would refuse it too, and accounts get locked. Refused TLS also ends it, because
-    an attacker with a wrong certificate must not decide where we connect instead.
+    Endpoints are tried in order, those that failed lately behind the others, each for at most
+    ``connectTimeout``. A refused login ends the search, because the next endpoint would refuse it too, and
+    accounts get locked. Refused TLS also ends it, because an attacker with a wrong certificate must not
+    decide where we connect instead. After both, the next search begins with the first endpoint.
 
     Args:
         options: where and how to connect.
@@ -77,8 +79,29 @@ def open_connection(
         StompError: the error that ended the search, the error of the only endpoint, or ConnectFailed with the
             errors of all endpoints.
     """
+    config = _client_config(options, scan, receipt_prefix)
+    failures: list[StompError] = []
+    for endpoint in ADDRESSES.in_order(options.endpoints, lambda one: one.address):
+        try:
+            return _open_endpoint(endpoint, options, config, login_accepted=login_accepted)
+        except (LoginRefused, TlsRefused):
+            ADDRESSES.forget(one.address for one in options.endpoints)
+            raise
+        except (TransportError, RemoteProtocolError) as error:
+            ADDRESSES.failed(endpoint.address)
+            failures.append(error)
+    if len(failures) == 1:
+        raise failures[0]
+    failed = ConnectFailed("no server of url could be used: " + "; ".join(str(one) for one in failures))
+    if any(one.verdict == "passes" for one in failures):
+        failed.verdict = "passes"
+    raise failed
+
+
+def _client_config(options: ConnectionOptions, scan: bool, receipt_prefix: str | None) -> ClientConfig:
+    """All but the password."""
     client_id = () if options.client_id is None else (("client-id", options.client_id),)
-    config = ClientConfig(
+    return ClientConfig(
         accept_versions=options.accept_versions,
         host=options.virtual_host,
         login=options.login,
@@ -89,26 +112,13 @@ def open_connection(
         # Only a connection that scans gets messages. All other frames of a broker are short.
         limits=options.limits if scan else options.limits.without_messages(),
     )
-    failures: list[StompError] = []
-    for endpoint in options.endpoints:
-        try:
-            return _open_endpoint(endpoint, options, config, login_accepted=login_accepted)
-        except TlsRefused:
-            raise
-        except (TransportError, RemoteProtocolError) as error:
-            failures.append(error)
-    if len(failures) == 1:
-        raise failures[0]
-    failed = ConnectFailed("no server of url could be used: " + "; ".join(str(one) for one in failures))
-    failed.passing = any(one.passing for one in failures)
-    raise failed
 
 
 def _open_endpoint(
     endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig, *, login_accepted: bool
 ) -> Connection:
     config = replace(config, passcode=password_of(options))
-    login = (endpoint, config.host, config.login, config.passcode, config.connect_headers)
+    login = fingerprint(endpoint.uri, config.host, config.login, config.passcode, config.connect_headers)
     if config.passcode is not None:
         _refused.check(login)
     try:
@@ -155,10 +165,12 @@ def _open_session(endpoint: Endpoint, options: ConnectionOptions, config: Client
     connection = Connection(stream, ClientConnection(config), secrets=secrets, names=names)
     try:
         _await_connected(connection, deadline, options)
-    except BaseException:
-        connection.close()
+    except BaseException as error:
+        connection.__exit__(type(error), error, error.__traceback__)
         raise
-    stream.joins_messages = options.dialect(connection.session.server).outgoing.joins_messages
+    connection.connected_at = connection.last_frame_byte
+    connection.dialect = options.dialect(connection.session.server)
+    stream.joins_messages = connection.dialect.outgoing.joins_messages
     # Without heart-beats a broker may be silent for hours, and only TCP can notice that it is lost. With
     # heart-beats TCP must not watch it, because a broker may block a sender for longer than TCP allows.
     _, expected = connection.session.heartbeat
@@ -179,6 +191,7 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
     # Loaded before anything is opened: files that cannot be loaded are not the server's fault.
     context = tls_context(options.tls) if endpoint.tls else None
     sock = _connect(endpoint, peer, options.connect_timeout)
+    remote = remote_of(sock)
     try:
         if context is not None:
             sock.settimeout(max(0.001, deadline - time.monotonic()))
@@ -186,14 +199,16 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
         if not endpoint.websocket:
             return Stream(sock, peer)
         return upgrade(sock, peer, endpoint, options, deadline, max_frame)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, ConnectTimeout):
+            ADDRESSES.failed(remote)
         sock.close()
         raise
 
 
 def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     try:
-        sock = _connect_any(endpoint, timeout)
+        sock = connect_any(endpoint.host, endpoint.port, timeout)
     except TimeoutError as error:
         raise ConnectTimeout(f"no connection to {peer} within connectTimeout ({timeout:g}s)") from error
     except ConnectionRefusedError as error:
@@ -209,20 +224,22 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     return sock
 
 
-def _connect_any(endpoint: Endpoint, timeout: float) -> socket.socket:
+def connect_any(host: str, port: int, timeout: float) -> socket.socket:
     """Connect to the first address of the host that answers, in ``timeout`` seconds for all of them.
 
     Each gets an equal share of the time left: if one hangs, the others are tried too. Raises the OSError of
     the last one.
     """
     deadline = time.monotonic() + timeout
-    addresses = socket.getaddrinfo(endpoint.host, endpoint.port, 0, socket.SOCK_STREAM)
+    found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
+    addresses = ADDRESSES.in_order(found, lambda one: name_of(one[4]))
     failure = OSError("the host has no address")
     for place, (family, kind, protocol, _, address) in enumerate(addresses):
         share = (deadline - time.monotonic()) / (len(addresses) - place)
         try:
             return _connect_one(socket.socket(family, kind, protocol), address, max(0.001, share))
         except OSError as error:
+            ADDRESSES.failed(name_of(address))
             failure = error
     raise failure
 

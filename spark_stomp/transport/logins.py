@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +19,12 @@ REFUSED_PAUSE: Final = 30.0
 after some refusals in a row, most for minutes."""
 # Bytes of a password file that are read. Tokens have a few thousand.
 _LARGEST_FILE = 64 << 10
+_KEY = secrets.token_bytes(32)
+
+
+def fingerprint(*texts: object) -> bytes:
+    """What tells these texts, or tuples of texts, from others in this process, and not what they are."""
+    return hashlib.blake2b(repr(texts).encode(errors="surrogatepass"), key=_KEY, digest_size=32).digest()
 
 
 def password_of(options: ConnectionOptions) -> str | None:
@@ -61,24 +69,25 @@ class RefusedLogins:
     """Logins that brokers have refused to this process. Thread-safe: each step is one call of a dictionary.
 
     In one process receivers, tasks one after the other, and tasks that Spark tries again at once may connect.
-    If all of them sent a refused password, some servers would lock the account.
+    If all of them sent a refused password, some servers would lock the account. Logins are given as
+    fingerprints, and of a refusal only its text is kept: an error would keep the password in its traceback.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: dict[Hashable, tuple[float, LoginRefused]] = {}
+        self._known: dict[bytes, tuple[float, str]] = {}
 
-    def check(self, login: Hashable) -> None:
+    def check(self, login: bytes) -> None:
         """Raise the refusal of ``login`` if it came less than ``REFUSED_PAUSE`` ago."""
-        since, refusal = self._known.get(login, (0.0, None))
+        since, refusal = self._known.get(login, (0.0, ""))
         ago = self._clock() - since
-        if refusal is not None and ago < REFUSED_PAUSE:
+        if refusal and ago < REFUSED_PAUSE:
             raise LoginRefused(
-                f"{refusal.message}; that was {ago:.0f} s ago, and this process does not send a refused "
+                f"{refusal}; that was {ago:.0f} s ago, and this process does not send a refused "
                 f"password again for {REFUSED_PAUSE:g} s, because some servers would lock the account"
             )
 
-    def note(self, login: Hashable, refusal: LoginRefused) -> None:
+    def note(self, login: bytes, refusal: LoginRefused) -> None:
         """Note that the broker refused ``login`` now. A refusal of its ``clientId`` alone is not noted."""
         if isinstance(refusal, ClientIdInUse):
             return
@@ -86,4 +95,4 @@ class RefusedLogins:
         outdated = [one for one, (since, _) in list(self._known.items()) if now - since >= REFUSED_PAUSE]
         for one in outdated:
             self._known.pop(one, None)
-        self._known[login] = now, refusal
+        self._known[login] = now, refusal.message

@@ -17,8 +17,6 @@ import json
 import re
 import secrets
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -34,6 +32,7 @@ from spark_stomp.protocol import ErrorReceived, Frame
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import counted, shown
 from spark_stomp.transport.connect import at_peer, open_connection
+from spark_stomp.transport.http_get import http_get
 from spark_stomp.transport.logins import password_of
 from spark_stomp.transport.stream import tls_context
 
@@ -296,51 +295,41 @@ def _of_rabbitmq(options: ConnectionOptions, queue: str, _: str | None) -> Stand
     if told is None:
         return Standing(is_there=False, alarm=alarm)
     ready, unacked, consumers = (
-        told.get(key) for key in ("messages_ready", "messages_unacknowledged", "consumers")
+        _figure(told.get(key)) for key in ("messages_ready", "messages_unacknowledged", "consumers")
     )
     return Standing(True, ready, unacked, consumers, alarm)
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The password is for this address alone."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
 def _fetched(options: ConnectionOptions, what: str) -> Any:
-    """The JSON at a path of RabbitMQ's HTTP API; None if there is nothing.
+    """The JSON object at a path of RabbitMQ's HTTP API; None if there is nothing.
 
     Raises UnsupportedError, which shows no secret, if it cannot be had.
     """
-    url = f"{options.management_url}/api/{what}"
     login = f"{options.login or ''}:{password_of(options) or ''}".encode()
-    request = urllib.request.Request(url)
-    request.add_header("Authorization", f"Basic {base64.b64encode(login).decode()}")
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}),
-        _NoRedirect,
-        *([urllib.request.HTTPSHandler(context=tls_context(options.tls))] if url.startswith("https") else []),
-    )
+    headers = {"Authorization": f"Basic {base64.b64encode(login).decode()}"}
+    url = f"{options.management_url}/api/{what}"
     try:
-        with opener.open(request, timeout=_TIMEOUT) as answer:
-            content, deadline = bytearray(), time.monotonic() + _TIMEOUT
-            while part := answer.read1(_LARGEST):
-                content += part
-                if len(content) > _LARGEST or time.monotonic() > deadline:
-                    raise UnsupportedError("the answer of managementUrl is too long")
-            return json.loads(content)
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code == HTTPStatus.NOT_FOUND and what.startswith("queues"):
-                return None
-            if error.code == HTTPStatus.SERVICE_UNAVAILABLE and what.startswith("health"):
-                return json.loads(error.read(_LARGEST))
-        why = "the login needs the tag monitoring" if error.code in _NO_RIGHT else "is it RabbitMQ's?"
-        kind = LoginNotAccepted if error.code == HTTPStatus.UNAUTHORIZED else UnsupportedError
-        raise kind(f"managementUrl answers {error.code} to /api/{what}: {why}") from None
+        # The password is for this address alone, so no redirect is followed.
+        status, content = http_get(url, headers, lambda: tls_context(options.tls), _TIMEOUT, _LARGEST)
+        if status == HTTPStatus.NOT_FOUND and what.startswith("queues"):
+            return None
+        alarm = status == HTTPStatus.SERVICE_UNAVAILABLE and what.startswith("health")
+        if status == HTTPStatus.OK or alarm:
+            if isinstance(found := json.loads(content), dict):
+                return found
+            raise ValueError("the answer is no JSON object")
     except (OSError, ValueError, HTTPException) as error:
-        raise UnsupportedError(f"managementUrl cannot be asked: {getattr(error, 'reason', error)}") from None
+        raise UnsupportedError(f"managementUrl cannot be asked: {error}") from None
+    why = "the login needs the tag monitoring" if status in _NO_RIGHT else "is it RabbitMQ's?"
+    kind = LoginNotAccepted if status == HTTPStatus.UNAUTHORIZED else UnsupportedError
+    raise kind(f"managementUrl answers {status} to /api/{what}: {why}")
+
+
+def _figure(told: Any) -> int | None:
+    """A figure of a queue; None if it is not known yet. Raises TypeError if it is no whole number."""
+    if told is not None and type(told) is not int:
+        raise TypeError(told)
+    return told
 
 
 def takes_messages(options: ConnectionOptions, peer: str) -> bool:

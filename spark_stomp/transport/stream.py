@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, TlsRefused
 from spark_stomp.logs import get_log
 from spark_stomp.options.kinds import is_pem
+from spark_stomp.transport.addresses import remote_of
 
 if TYPE_CHECKING:
     from spark_stomp.options import TlsOptions
@@ -54,7 +55,8 @@ _FAULTS = re.compile("INTERNAL_ERROR|BAD_RECORD_MAC|UNEXPECTED_MESSAGE|DECODE_ER
 class Stream:
     """A connected socket, with or without TLS. Not thread-safe: one thread drives it.
 
-    ``peer`` is ``host:port`` of the other side; ``joins_messages`` is that of ``Outgoing``.
+    ``peer`` is ``host:port`` of the other side as ``url`` names it, and ``remote`` with the number of the
+    host; ``joins_messages`` is that of ``Outgoing``.
     """
 
     joins_messages = False
@@ -62,6 +64,7 @@ class Stream:
     def __init__(self, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)
         self.peer = peer
+        self.remote = remote_of(sock)
         self._socket = sock
 
     @property

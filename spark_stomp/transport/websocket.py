@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
 from spark_stomp.quoting import shown
-from spark_stomp.transport.broker_errors import without_secrets
+from spark_stomp.transport.hiding import without_secrets
 from spark_stomp.transport.stream import READ_SIZE, Stream
 
 if TYPE_CHECKING:

@@ -44,6 +44,8 @@ _CONTRACT = """
 4.6   receiver.deliveries:Deliveries._compare            puts 0 for nameless
 4.7   receiver.pause:BoundedReader.check_receipts        never _patient_from
 4.8   receiver.status:ConnectionStatus.may_try_again     never login_accepted
+4.8   brokers.known:sentence_of                          returns None
+4.8   transport.broker_errors:broker_error               never verdict
 4.9   protocol.client:ClientConnection.request           drops collect_from
 4.10  protocol.scanner:FrameScanner.collect              never ack_header
 4.11  receiver.turns:Turn.has_failed                     never failures
@@ -106,6 +108,7 @@ R.3   receiver.stream:Stream.known                       returns 0
 R.4   source.stream_log:StreamLog.begin                  always end
 R.5   source.stream_log:StreamLog.available              without min
 R.6   receiver.stream_reading:StreamReading._check_gap  never earliest
+R.6   receiver.stream_reading:StreamReading._conclude   never ends_too_early
 R.7   receiver.stream_reading:StreamReading._has_room   returns True
 R.8   receiver.stream_offsets:require_streams            returns None
 # The sink

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from support.waiting import wait_until
 
 from spark_stomp.commands.diagnosis import Kind
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.options import ConnectionOptions
 from spark_stomp.transport.standing import Standing
 
 QUEUE = "/queue/a"
@@ -44,6 +47,7 @@ def path(tmp_path: Path) -> Path:
 
 def write(path: Path, **keys: object) -> Path:
     path.write_text(json.dumps(status(**keys)))
+    path.chmod(0o600)
     return path
 
 
@@ -146,23 +150,141 @@ class TestThePassword:
         assert " answered in " in lines(command("why", path, "-o", f"url={devbroker.url}"))["broker"]
 
 
-def test_a_status_of_another_user_does_not_say_where_a_password_goes(
-    tmp_path: Path, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (file := tmp_path / "password").write_text(SECRET)
-    monkeypatch.setenv("SPARK_STOMP_PASSWORD", SECRET)
-    with DevBroker(users={"ada": SECRET}) as broker:
-        write(path, options={"login": "ada", "url": broker.url, "passwordFile": str(file)})
-        monkeypatch.setattr("os.getuid", lambda: path.stat().st_uid + 1)
-        told = lines(command("why", path))
-        assert (
-            told["broker"] == "not asked: the status is another user's, so give the address with -o url=URL"
-        )
-        assert broker.connects == 0
-        assert " answered ada in " in lines(command("why", path, "-o", f"url={broker.url}"))["broker"]
+class TestAStatusThatOthersMayHaveWritten:
+    """It does not say where a password goes, nor which. The option url does."""
+
+    @pytest.fixture(autouse=True)
+    def password(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SPARK_STOMP_PASSWORD", SECRET)
+
+    @pytest.fixture
+    def broker(self) -> Iterator[DevBroker]:
+        with DevBroker(users={"ada": SECRET}) as broker:
+            yield broker
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, broker: DevBroker) -> Path:
+        """A checkpoint with the status of two sources and of a sink."""
+        (folder := tmp_path / "checkpoint" / "spark_stomp").mkdir(parents=True)
+        options = {"login": "ada", "url": broker.url}
+        for number, name in enumerate(("status.json", "status-2.json"), 1):
+            write(folder / name, source=number, driver="1", options=options)
+        write(folder / "status.sink.json", run="r", options=options, receivers={})
+        return folder
+
+    def told(self, command: Command, folder: Path, *arguments: object) -> set[str]:
+        said = re.findall(r"^broker +(.*)$", command("why", folder.parent, *arguments).out, re.MULTILINE)
+        return {re.sub(r"answered (\w+) in .*", r"answered \1", one) for one in said}
+
+    def refused(self, command: Command, folder: Path, broker: DevBroker) -> None:
+        before = broker.connects
+        assert self.told(command, folder) == {
+            "not asked: others may have written the status, so name the address yourself: -o url=URL"
+        }
+        assert broker.connects == before
+        (told,) = self.told(command, folder, "-o", f"url={broker.url}")
+        assert told.endswith(" answered ada")
+
+    def test_what_is_the_callers_own_is_asked(self, command: Command, folder: Path) -> None:
+        (told,) = self.told(command, folder)
+        assert told.endswith(" answered ada")
+
+    @pytest.mark.parametrize("name", ["status.json", "status-2.json", "status.sink.json"])
+    @pytest.mark.parametrize("late", [False, True], ids=["", "it becomes the caller's while it is read"])
+    def test_another_users(
+        self,
+        command: Command,
+        folder: Path,
+        broker: DevBroker,
+        monkeypatch: pytest.MonkeyPatch,
+        name: str,
+        late: bool,
+    ) -> None:
+        before, status = os.fstat, (folder / name).stat()
+
+        def fstat(descriptor: int) -> os.stat_result:
+            found = before(descriptor)
+            if (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino):
+                return found
+            if late:
+                (copy := folder / "copy").write_bytes((folder / name).read_bytes())
+                copy.replace(folder / name)
+            return os.stat_result((*found[:4], found.st_uid + 1, *found[5:]))
+
+        monkeypatch.setattr("os.fstat", fstat)
+        if late:
+            assert self.told(command, folder) == {
+                "not asked: others may have written the status, so name the address yourself: -o url=URL"
+            }
+        else:
+            self.refused(command, folder, broker)
+
+    def test_a_later_start_of_another_user_hides_the_callers(
+        self, command: Command, folder: Path, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with DevBroker(users={"ada": SECRET}) as elsewhere:
+            options = {"login": "ada", "url": elsewhere.url}
+            forged = write(folder / "status-2.json", driver="2", started_at=NOW, options=options)
+            forged.chmod(0o666)
+            self.refused(command, folder, broker)
+            assert elsewhere.connects == 0
+
+    @pytest.mark.parametrize("mode", [0o620, 0o602])
+    def test_others_may_write_to_it(
+        self, command: Command, folder: Path, broker: DevBroker, mode: int
+    ) -> None:
+        (folder / "status.json").chmod(mode)
+        self.refused(command, folder, broker)
+
+    def test_a_link_to_a_file_of_the_caller(self, command: Command, folder: Path, broker: DevBroker) -> None:
+        (folder / "status.json").rename(elsewhere := folder / "else")
+        (folder / "status.json").symlink_to(elsewhere)
+        self.refused(command, folder, broker)
+        (folder / "status.json").unlink()
+        (folder / "status.json").hardlink_to(elsewhere)
+        self.refused(command, folder, broker)
+
+    def test_a_store(
+        self, command: Command, folder: Path, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.files.Location.is_local", False)
+        self.refused(command, folder, broker)
+
+    def test_its_other_options(
+        self, path: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither its password file is read, nor does it say which certificate is good."""
+        (file := tmp_path / "password").write_text("another")
+        told = {"tlsVerify": "false", "tlsCaFile": "/evil.pem", "tlsServerName": "evil"}
+        told |= {"managementUrl": "http://evil", "url": "stomp://evil", "passwordFile": str(file)}
+        write(path, options={"login": "ada", "virtualHost": "v", **told}).chmod(0o602)
+        asked: list[ConnectionOptions] = []
+
+        def note(options: ConnectionOptions) -> None:
+            asked.append(options)
+            raise OSError("no connection")
+
+        monkeypatch.setattr("spark_stomp.commands.why.open_connection", note)
+        url = ("-o", "url=stomp+ssl://b:1")
+        command("why", path, *url)
+        (options,) = asked
+        tls = options.tls
+        assert (tls.verify, tls.ca_file, tls.server_name, options.management_url) == (True, None, None, None)
+        assert options.password_file is None and options.password == SECRET
+        assert (options.login, options.virtual_host) == ("ada", "v")
         monkeypatch.delenv("SPARK_STOMP_PASSWORD")
-        told = lines(command("why", path, "-o", f"url={broker.url}"))
-        assert told["broker"] == "not asked: the status has no passwordFile of the query"
+        assert (
+            lines(command("why", path, *url))["broker"]
+            == "not asked: the status has no password of the query"
+        )
+        assert lines(command("why", path, "--offline"))["next"].count("evil") == 0
+
+    def test_nobody_is_asked_for_a_password_that_goes_nowhere(
+        self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(path, options={"login": "ada", "password": None, "url": "stomp://evil"}).chmod(0o602)
+        monkeypatch.setattr("spark_stomp.commands.why.with_login", pytest.fail)
+        assert "not asked" in lines(command("why", path))["broker"]
 
 
 def test_a_query_that_failed(path: Path, command: Command) -> None:
@@ -272,6 +394,22 @@ def test_another_source_of_the_program_that_reads_the_queue(path: Path, command:
     told = lines(done)
     assert done.code == 0 and told["next"].startswith("read the queue once: one DataFrame in one query")
     assert told["why"].endswith("(query odd) reads a queue of it too: each gets a part of the messages")
+
+
+@pytest.mark.parametrize("error", [TypeError("of the answer"), OSError(24, "Too many open files")])
+def test_what_the_broker_does_is_no_fault_of_the_file(
+    path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("spark_stomp.commands.why.open_connection", fail)
+    write(path, options={"url": "stomp://b"})
+    if isinstance(error, OSError):
+        assert lines(command("why", path))["broker"] == "not asked: [Errno 24] Too many open files"
+    else:
+        with pytest.raises(TypeError):
+            command("why", path)
 
 
 class TestWhatTheBrokerTells:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from support.tcp import tcp_server
+from support.tcp import says, tcp_server
 
 from spark_stomp.errors import FrameServerError
 from spark_stomp.frame_batch import FrameBatch
@@ -172,6 +172,72 @@ def test_a_report_that_nobody_answers_holds_no_task_up(monkeypatch: pytest.Monke
     finally:
         released.set()
         server.close()
+
+
+def test_a_task_does_not_wait_for_who_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a stopped process does: the system accepts for it."""
+    monkeypatch.setattr(frame_client, "_SILENCE", 0.1)
+    monkeypatch.setattr(frame_client, "_REPORT_TIMEOUT", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = FrameServerAddress("127.0.0.1", silent.getsockname()[1], new_token())
+        said = r"could not be fetched from .*: it said nothing for 0\.1 s, nor to another request: timed out"
+        with pytest.raises(FrameServerError, match=said):
+            list(fetch(address, TICKET))
+
+
+@pytest.mark.parametrize("key_pair", [None, new_key_pair()], ids=["plain", "tls"])
+def test_a_task_waits_for_who_is_slow(monkeypatch: pytest.MonkeyPatch, key_pair: KeyPair | None) -> None:
+    """As a journal in a store is."""
+    monkeypatch.setattr(frame_client, "_SILENCE", 0.1)
+    asked, released = list[bytes](), threading.Event()
+    prove = frame_client._prove_alive
+
+    def proved(address: FrameServerAddress) -> None:
+        prove(address)
+        asked.append(b"")
+        if len(asked) == 3:
+            released.set()
+
+    def read(_: RangeTicket) -> Iterator[FrameBatch]:
+        assert released.wait(PATIENCE)
+        yield FrameBatch(FRAME, [len(FRAME)], 0, 0, "1.2", "generic")
+
+    monkeypatch.setattr(frame_client, "_prove_alive", proved)
+    server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token(), key_pair), read)
+    try:
+        assert [len(one.ends) for one in fetch(server.address, TICKET)] == [1]
+        assert len(asked) >= 3
+    finally:
+        server.close()
+
+
+def head(*sizes: int) -> bytes:
+    return frame_client._HEAD.pack(b"SFB1", 0, *sizes)
+
+
+TIME, TEXT = b"\0" * 8, b'["1.2", "", "", null]'
+ONE_END = (1).to_bytes(8, "little")
+ANSWERS = {
+    "HTTP": b"HTTP/1.1 400 Bad Request\r\n" + b" " * 100,
+    "no JSON": head(8, 8, 1, 1) + TIME + ONE_END + b"{" + b"x",
+    "other JSON": head(8, 8, 2, 1) + TIME + ONE_END + b"[]" + b"x",
+    "JSON that is no list": head(8, 8, 1, 1) + TIME + ONE_END + b"5" + b"x",
+    "deep JSON": head(8, 8, 100_000, 1) + TIME + ONE_END + b"[" * 100_000 + b"x",
+    "no text": head(8, 8, 0, 1) + TIME + ONE_END + b"x",
+    "no text in UTF-8": head(8, 8, 1, 1) + TIME + ONE_END + b"\xff" + b"x",
+    "no time": head(0, 8, len(TEXT), 1) + ONE_END + TEXT + b"x",
+    "more times than frames": head(16, 8, len(TEXT), 1) + TIME + TIME + ONE_END + TEXT + b"x",
+    "half an end": head(8, 7, len(TEXT), 1) + TIME + ONE_END[:7] + TEXT + b"x",
+    "ends elsewhere": head(8, 8, len(TEXT), 2) + TIME + ONE_END + TEXT + b"xx",
+}
+
+
+@pytest.mark.parametrize("said", ANSWERS.values(), ids=ANSWERS)
+def test_a_wrong_answer_fails_the_task_with_our_error(said: bytes) -> None:
+    with tcp_server(says(said)) as port:
+        address = FrameServerAddress("127.0.0.1", port, new_token())
+        with pytest.raises(FrameServerError, match="is no frame server of this release"):
+            list(fetch(address, TICKET))
 
 
 def test_a_task_talks_to_nobody_without_the_key_pair(serving: Serving) -> None:

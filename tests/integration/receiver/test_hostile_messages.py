@@ -23,6 +23,8 @@ from spark_stomp.errors import (
 )
 from spark_stomp.quoting import counted
 
+REFUSED = b"User a is not authorized to read"
+
 
 class TestRefusedAcks:
     @pytest.mark.rule("4.11")
@@ -40,7 +42,7 @@ class TestRefusedAcks:
             if frame.startswith(b"SUBSCRIBE"):
                 most = int(header_of(frame, b"activemq.prefetchSize") or b"3")
                 return b"".join(map(message, range(1, 1 + min(most, 3))))
-            return b"ERROR\nmessage:not authorized\n\n\0" if b"ACK\n" in frame else b""
+            return b"ERROR\nmessage:%b\n\n\0" % REFUSED if b"ACK\n" in frame else b""
 
         broker = ScriptedBroker(server, asked)
         with receiving(broker.serve, idHeader="message-id") as receiver:
@@ -49,8 +51,27 @@ class TestRefusedAcks:
             failure = receiver.wait_failed()
         assert isinstance(failure, AcksRefused)
         assert f"Of {counted(count, 'message')} without a receipt the first is 'a1'" in failure.message
-        assert "not authorized" in failure.message
+        assert REFUSED.decode() in failure.message
         assert broker.connections == connections
+
+    @pytest.mark.rule("4.11")
+    def test_words_that_are_not_known_end_the_query_at_reconnect_timeout(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.receiver.turns._PAUSE", 0.01)
+
+        def asked(number: int, frame: bytes) -> bytes:
+            if frame.startswith(b"SUBSCRIBE"):
+                return message(1)
+            return b"ERROR\nmessage:try again later\n\n\0" if b"ACK\n" in frame else b""
+
+        broker = ScriptedBroker(b"ActiveMQ/6", asked)
+        options = {"reconnectTimeout": "2s", "reconnectDelay": "100ms", "reconnectDelayMax": "200ms"}
+        with receiving(broker.serve, idHeader="message-id", **options) as receiver:
+            receiver.wait_received(1)
+            receiver.acknowledge(1)
+            assert isinstance(receiver.wait_failed(), AcksRefused)
+        assert broker.connections > 5
 
     @pytest.mark.rule("4.11")
     def test_a_broker_that_stops_refuses_nothing(self) -> None:
@@ -326,8 +347,11 @@ class TestStreams:
     @pytest.mark.rule("7.9")
     @pytest.mark.parametrize("destination", ["/queue/a", "/amq/queue/a"])
     def test_without_an_answer_nothing_is_taken(self, destination: str) -> None:
-        refused = failure(RabbitMQ(silent="internal_error"), destination, reconnectTimeout="1s")
-        assert isinstance(refused, DestinationRefused)
+        rabbit = RabbitMQ(silent="internal_error")
+        error = failure(rabbit, destination, reconnectTimeout="1s")
+        # What RabbitMQ means is not known, so it is asked again.
+        assert isinstance(error, ConnectionLost) and "internal_error" in error.message
+        assert len(rabbit.questions) > 1
 
     @pytest.mark.rule("4.8")
     def test_a_broker_that_cannot_be_asked_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from support.options import source_options
@@ -56,9 +56,10 @@ class Lone(Receiver):
 
 
 @contextmanager
-def running(stream: Stream, begin: Place = FIRST, wanted: int = 0, **options: str) -> Iterator[Lone]:
-    with stomp_server(stream.broker.serve) as url:
-        receiver = Lone(options_for(url, **options), begin, wanted)
+def running(*nodes: Stream, begin: Place = FIRST, wanted: int = 0, **options: str) -> Iterator[Lone]:
+    with ExitStack() as servers:
+        urls = [servers.enter_context(stomp_server(node.broker.serve)) for node in nodes]
+        receiver = Lone(options_for(",".join(urls), **options), begin, wanted)
         receiver.start()
         try:
             yield receiver
@@ -107,7 +108,7 @@ class TestAcks:
 
     def test_do_not_wait_while_a_planned_batch_comes(self) -> None:
         stream = Stream(*range(30), window=3)
-        with running(stream, at(0), wanted=20, maxBufferedBytes=str(6 * BYTES)) as receiver:
+        with running(stream, begin=at(0), wanted=20, maxBufferedBytes=str(6 * BYTES)) as receiver:
             wait_until(lambda: receiver.status().window_full, what="a full window")
             assert len(receiver.offsets) >= 20
         assert stream.acks[-1] == "a17"
@@ -116,17 +117,35 @@ class TestAcks:
 class TestTheEnd:
     @pytest.mark.rule("R.6")
     def test_before_the_next_offset_fails_the_query(self) -> None:
-        with running(Stream(*range(5)), at(6)) as receiver:
+        with running(Stream(*range(5)), begin=at(6)) as receiver:
             found = failure(receiver)
             assert not receiver.held.stream.end_is_known
         assert isinstance(found, StreamTruncated)
         assert f"the stream {STREAM} ended at offset 5, and the next one to be read is 6" in found.message
 
     @pytest.mark.rule("R.6")
+    @pytest.mark.parametrize("wanted", [0, 8])
+    def test_of_a_replica_that_is_behind_is_that_of_another_node(self, wanted: int) -> None:
+        """The query goes on there, with failOnDataLoss=false too, and reads nothing again."""
+        behind, whole = Stream(*range(5)), Stream(*range(9))
+        with running(behind, whole, begin=at(6), wanted=wanted, failOnDataLoss="false") as receiver:
+            wait_until(lambda: receiver.offsets == [6, 7, 8], what="what is behind the next offset")
+            assert "is behind: it ends at offset 5" in str(receiver.status().connection.last_error)
+            assert receiver.status().failure is None
+        assert whole.begins[-1] == "offset=6"
+
+    @pytest.mark.rule("R.6")
+    def test_before_the_next_offset_on_all_nodes_fails_the_query(self) -> None:
+        with running(Stream(*range(5)), Stream(*range(3)), begin=at(6)) as receiver:
+            found = failure(receiver)
+        assert isinstance(found, StreamTruncated)
+        assert "is behind, and no other address of url has more" in found.message
+
+    @pytest.mark.rule("R.6")
     @pytest.mark.parametrize(("wanted", "first_asked"), [(0, "offset=6"), (9, "next")])
     def test_before_the_next_offset_may_be_a_new_beginning(self, wanted: int, first_asked: str) -> None:
         stream = Stream(*range(5))
-        with running(stream, at(6), wanted=wanted, failOnDataLoss="false") as receiver:
+        with running(stream, begin=at(6), wanted=wanted, failOnDataLoss="false") as receiver:
             wait_until(lambda: receiver.offsets == [*range(5)], what="the stream from its beginning")
             assert receiver.held.log.id != "e" and not receiver.held.stream.awaits_planned
         assert (stream.begins[0], stream.begins[-1]) == (first_asked, "first")
@@ -135,7 +154,9 @@ class TestTheEnd:
     def test_of_an_empty_stream_under_a_planned_batch_costs_no_attempt(self) -> None:
         """Its first message is awaited for as long as attempts to subscribe may take."""
         stream = Stream()
-        with running(stream, at(6), wanted=9, failOnDataLoss="false", connectTimeout="300ms") as receiver:
+        with running(
+            stream, begin=at(6), wanted=9, failOnDataLoss="false", connectTimeout="300ms"
+        ) as receiver:
             wait_until(lambda: receiver.status().subscribed, what="the subscription")
         assert stream.begins[-1] == "first"
 
@@ -145,7 +166,7 @@ class TestTheEnd:
     def test_of_an_empty_stream_is_before_its_first_message(self, fail: str, lost: bool) -> None:
         """When that comes, a stream that was declared anew is longer than the old offset."""
         stream = Stream()
-        with running(stream, at(6), failOnDataLoss=fail) as receiver:
+        with running(stream, begin=at(6), failOnDataLoss=fail) as receiver:
             wait_until(lambda: receiver.held.stream.end_is_known, what="the look at the empty stream")
             stream.offsets = [*range(12)]
             if lost:
@@ -167,12 +188,12 @@ class TestTheEnd:
                     self.offsets += range(len(self.offsets), len(self.offsets) + 5)
                 return found
 
-        with running(Growing(*range(5)), at(6)) as receiver:
+        with running(Growing(*range(5)), begin=at(6)) as receiver:
             assert "ended at offset 5, and the next one to be read is 6" in failure(receiver).message
 
     def test_of_a_stream_that_retention_has_emptied_is_no_end(self) -> None:
         stream = Stream()
-        with running(stream, at(6)) as receiver:
+        with running(stream, begin=at(6)) as receiver:
             wait_until(lambda: receiver.held.stream.end_is_known, what="the look at the empty stream")
             stream.offsets = [*range(6, 12)]
             stream.publish(*range(6, 12))
@@ -182,7 +203,7 @@ class TestTheEnd:
     @pytest.mark.parametrize("begin", [at(5), Place("timestamp=1795420800")])
     def test_is_known_after_a_silence_and_that_is_news(self, begin: Place) -> None:
         stream = Stream(*range(begin.offset or 0))
-        with running(stream, begin) as receiver:
+        with running(stream, begin=begin) as receiver:
             wait_until(lambda: receiver.status().subscribed, what="the subscription")
             before = receiver.news
             wait_until(lambda: receiver.held.stream.end_is_known, what="the end")

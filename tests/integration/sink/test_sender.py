@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -249,6 +249,9 @@ class TestRefusals:
             finish(sender, b"x")
         assert rabbit.connections == 1
 
+    BOTH = r"the broker refuses it, or the node of its queue is away"
+
+    @pytest.mark.rule("S.5")
     @pytest.mark.parametrize(
         ("size", "told"), [(5, "and RabbitMQ from 3.12.2 on accepts 4 MiB"), (3, "reject-publish")]
     )
@@ -263,12 +266,35 @@ class TestRefusals:
             return CLOSE if len(frame) > 1 << 20 else b""
 
         broker = ScriptedBroker(b"RabbitMQ/4", asked)
-        with sending(broker.serve) as sender, pytest.raises(DestinationRefused) as error:
+        options = {"reconnectTimeout": "3s", "reconnectDelayMax": "500ms"}
+        with sending(broker.serve, **options) as sender, pytest.raises(ConnectionLost) as error:
             finish(sender, b"a", b"b", b"c" * (size << 20), b"d")
-        assert told in str(error.value) and "alone was sent to /queue/out" in str(error.value)
+        for words in (told, "alone was sent to /queue/out", self.BOTH, "within reconnectTimeout (3s)"):
+            assert words in str(error.value)
         assert "confirmed 2 messages" in str(error.value)
         assert ("stomp.max_frame_size" in caplog.messages[0]) == (size == 5)
-        assert b"".join(sent) == b"abcccc" or b"".join(sent) == b"abcabccc"
+        assert set(b"".join(sent).removeprefix(b"abcabc").removeprefix(b"abc")) == {*b"c"}
+        assert sum(self.BOTH in line for line in caplog.messages) == 1
+
+    @pytest.mark.rule("S.5", "S.9")
+    @pytest.mark.parametrize(
+        "on_error",
+        [{"onError": "drop"}, {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}],
+    )
+    def test_what_ends_connections_without_a_word_is_waited_for_and_never_left_out(
+        self, on_error: dict[str, str]
+    ) -> None:
+        """The node of a classic queue is away, and comes back at the sixth connection."""
+
+        def asked(connection: int, frame: bytes) -> bytes:
+            away = connection < 6 and b"destination:/queue/away" in frame
+            return CLOSE if away else b""
+
+        options = {"reconnectDelay": "50ms", "reconnectDelayMax": "100ms"}
+        rows = TestARowThatIsRefused()
+        with sending(ScriptedBroker(b"RabbitMQ/4", asked).serve, **options) as sender:
+            figures = rows.write(sender, [QUEUE, "/queue/away", QUEUE], **on_error)
+        assert (figures.confirmed, figures.dropped, figures.dead_lettered) == (3, 0, 0)
 
     def test_connections_that_end_without_a_word_in_spite_of_progress(
         self, caplog: pytest.LogCaptureFixture
@@ -600,9 +626,12 @@ class TestWhatTheLogSaysOfAnOutage:
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         broker = ScriptedBroker(b"x", lambda *_: CLOSE)
-        with sending(broker.serve) as sender, pytest.raises(DestinationRefused):
+        options = {"reconnectTimeout": "2s", "reconnectDelayMax": "300ms"}
+        with sending(broker.serve, **options) as sender, pytest.raises(ConnectionLost):
             finish(sender, b"x")
-        assert self.levels(caplog, "trying again") == ["WARNING"]
+        assert broker.connections > 4
+        # The second one says that it is always the same message.
+        assert self.levels(caplog, "trying again") == ["WARNING", "WARNING"]
         assert self.levels(caplog, "connected") == []
 
     def test_the_pump_says_it_in_the_name_of_its_task(
@@ -744,6 +773,70 @@ class TestABlockedBroker:
             sender._until_done(sender._await_receipts)
             assert sender.figures.confirmed == 1
         assert time.monotonic() - begun > 1.2
+
+
+class TestSeveralAddresses:
+    """What one does not confirm in time goes over another one."""
+
+    OPTIONS: ClassVar = {"receiptTimeout": "400ms", "blockedTimeout": "400ms", "receiptWindow": 10}
+
+    @pytest.mark.rule("S.4")
+    def test_what_is_not_confirmed_is_sent_over_the_next_one(self, caplog: pytest.LogCaptureFixture) -> None:
+        """As if the leader of a queue hangs: its node beats, and lets everyone in."""
+        with DevBroker() as first, DevBroker() as second:
+            first.faults.withhold_receipts = ("SEND",)
+            options = self.OPTIONS | {"blockedTimeout": "5m"}
+            with sending(f"{first.url},{second.url}", **options) as sender:
+                send(sender, 30)
+                figures = sender.finish()
+            assert (figures.confirmed, figures.connections, figures.resent) == (30, 2, 10)
+            assert 0.4 <= figures.blocked_seconds < 5
+            assert second.bodies(QUEUE) == bodies(30) and len(first.bodies(QUEUE)) == 10
+        assert "sent again over another address of url" in caplog.text
+
+    @pytest.mark.rule("S.4")
+    def test_each_is_tried_once_if_all_are_blocked(self) -> None:
+        """As by an alarm of memory: a new connection sends one message alone, and it waits there."""
+        with DevBroker() as first, DevBroker() as second, DevBroker() as third:
+            brokers = (first, second, third)
+            for one in brokers:
+                one.faults.withhold_receipts = ("SEND",)
+            begun = time.monotonic()
+            url = ",".join(one.url for one in brokers)
+            with (
+                sending(url, **self.OPTIONS) as sender,
+                pytest.raises(ReceiptTimeout, match="blockedTimeout"),
+            ):
+                send(sender, 30)
+            assert [one.connects for one in brokers] == [1, 1, 1]
+            assert [one.queue(QUEUE).enqueued for one in brokers] == [10, 1, 1]
+        assert 1.6 <= time.monotonic() - begun < 10
+
+    @pytest.mark.rule("S.4")
+    def test_one_that_is_blocked_is_not_left_for_one_that_cannot_be_had(self) -> None:
+        """It gets one more connection, and not one after the other."""
+        (nobody,) = free_ports(1)
+        with DevBroker() as broker:
+            broker.faults.withhold_receipts = ("SEND",)
+            url = f"{broker.url},stomp://127.0.0.1:{nobody}"
+            with (
+                sending(url, **self.OPTIONS) as sender,
+                pytest.raises(ReceiptTimeout, match="blockedTimeout"),
+            ):
+                finish(sender, b"x")
+            assert broker.connects == 2
+
+    @pytest.mark.rule("S.4")
+    def test_a_receipt_makes_all_of_them_good_again(self) -> None:
+        with DevBroker() as first, DevBroker() as second:
+            first.faults.withhold_receipts = ("SEND",)
+            with sending(f"{first.url},{second.url}", **self.OPTIONS) as sender:
+                sender.send(encoded([b"0"]))
+                sender._until_done(sender._await_receipts)
+                first.faults.withhold_receipts, second.faults.withhold_receipts = (), ("SEND",)
+                figures = finish(sender, b"1", first=1)
+            assert (figures.confirmed, figures.connections) == (2, 3)
+            assert (first.connects, second.connects) == (2, 1)
 
 
 class TestTheClock:

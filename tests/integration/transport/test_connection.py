@@ -52,8 +52,9 @@ def served(serve: Callable[[socket.socket], None], **options: str) -> Iterator[C
 @pytest.mark.parametrize(
     ("answer", "refused"),
     [
-        (b"ERROR\nmessage:no\nreceipt-id:%b\n\n\0", True),
-        (b"ERROR\nmessage:no\n\n\0", True),
+        (b"ERROR\nmessage:not authorized\nreceipt-id:%b\n\n\0", True),
+        (b"ERROR\nmessage:not authorized\n\n\0", True),
+        (b"ERROR\nmessage:no\nreceipt-id:%b\n\n\0", False),
         (b"ERROR\nmessage:no\nreceipt-id:another\n\n\0", False),
         (b"ERROR\nmessage:broker is shutting down\n\n\0", False),
         (b"ERROR\nmessage:broker is shutting down\nreceipt-id:%b\n\n\0", False),
@@ -120,11 +121,11 @@ class TestSeveralReceipts:
         self, devbroker: DevBroker, rounds: list[list[Event]], receipt: str | None, refused: str | None
     ) -> None:
         own = () if receipt is None else (("receipt-id", receipt),)
-        error = ErrorReceived(Frame("ERROR", (("message", "no"), *own)))
+        error = ErrorReceived(Frame("ERROR", (("message", "refused: no"), *own)))
         with pytest.raises(BrokerError) as caught:
             self.awaited(devbroker, [*rounds, [error]])
         assert type(caught.value) is (BrokerError if refused is None else DestinationRefused)
-        assert refused is None or f"refused SUBSCRIBE to {refused}: no" in str(caught.value)
+        assert refused is None or f"refused SUBSCRIBE to {refused}: refused: no" in str(caught.value)
 
     def test_each_receipt_starts_the_time_again(self, devbroker: DevBroker) -> None:
         """500 subscriptions may take longer than connectTimeout altogether."""

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.certificates import Authority
 from support.options import sink_options
 from support.scripted import ScriptedBroker, header_of, message
-from support.tcp import says, stomp_server, unused_port
+from support.tcp import says, stomp_server, tcp_server, unused_port
+from support.waiting import PATIENCE
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.errors import UnsupportedError
@@ -55,9 +61,9 @@ class Management:
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
-    def ask(self, **options: Any) -> Standing:
+    def ask(self, url: str = "stomp://127.0.0.1:1", **options: Any) -> Standing:
         given = {"login": "ada", "password": "s3cret", "managementUrl": self.url} | options
-        connection = sink_options("stomp://127.0.0.1:1", **given).connection
+        connection = sink_options(url, **given).connection
         return standing(connection, dialect_named("rabbitmq"), QUEUE, "127.0.0.1:1")
 
 
@@ -111,6 +117,50 @@ class TestRabbitMQ:
         management.answers["/api/health/checks/alarms"] = (200, content)
         with pytest.raises(UnsupportedError):
             management.ask()
+
+    @pytest.mark.parametrize("figures", [[], None, "5", {"messages_ready": "5"}, {"consumers": 1.5}])
+    def test_figures_that_are_none(self, management: Management, figures: object) -> None:
+        management.answers["/api/queues/%2F/a%20b"] = (200, figures)
+        with pytest.raises(UnsupportedError):
+            management.ask()
+
+    @pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"])
+    def test_a_server_that_sends_octet_by_octet(
+        self, management: Management, monkeypatch: pytest.MonkeyPatch, begin: bytes
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.transport.standing._TIMEOUT", 0.2)
+        left = threading.Event()
+
+        def drip(connection: socket.socket) -> None:
+            until = time.monotonic() + PATIENCE
+            with suppress(OSError):
+                connection.sendall(begin)
+                while time.monotonic() < until:
+                    connection.sendall(b" ")
+                    time.sleep(0.01)
+                return
+            left.set()
+
+        with tcp_server(drip) as port:
+            with pytest.raises(UnsupportedError, match="managementUrl cannot be asked: timed out"):
+                management.ask(managementUrl=f"http://127.0.0.1:{port}")
+            assert left.wait(PATIENCE)
+
+    def test_over_tls(self, management: Management, tmp_path: Path) -> None:
+        authority = Authority(tmp_path, "authority")
+        context = authority.issue("localhost").server_context()
+        management.server.socket = context.wrap_socket(management.server.socket, server_side=True)
+        broker, url = (
+            "stomp+ssl://127.0.0.1:1",
+            management.url.replace("http://127.0.0.1", "https://localhost"),
+        )
+        assert management.ask(broker, managementUrl=url, tlsCaFile=str(authority.ca_file)) == Standing(
+            True, 12_400, 3, 4
+        )
+        with pytest.raises(
+            UnsupportedError, match=r"managementUrl cannot be asked: .*CERTIFICATE_VERIFY_FAILED"
+        ):
+            management.ask(broker, managementUrl=url)
 
     def test_nobody_there(self, management: Management) -> None:
         with pytest.raises(UnsupportedError, match=r"managementUrl cannot be asked: .*refused"):

@@ -412,6 +412,7 @@ def test_only_alerts_about_who_one_is_are_refusals(reason: str | None, refused: 
     error = ssl.SSLError(1, "ended")
     error.reason = reason  # type: ignore[assignment]
 
-    stream = Stream(mock.Mock(recv=mock.Mock(side_effect=error)), "broker:1")
+    sock = mock.Mock(recv=mock.Mock(side_effect=error), getpeername=lambda: ("127.0.0.1", 1))
+    stream = Stream(sock, "broker:1")
     with pytest.raises(TlsRefused if refused else ConnectionLost):
         stream.read()

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from spark_stomp.brokers.rabbitmq import queue_that_differs, remedy
+from spark_stomp.brokers.rabbitmq_errors import queue_that_differs, remedy
 
 # As RabbitMQ 3.10.8 says it.
 DIFFERS = (

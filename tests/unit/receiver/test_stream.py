@@ -31,7 +31,7 @@ from spark_stomp.receiver.turns import Turn
 
 STREAM = "/amq/queue/a"
 SINCE = Place("timestamp=1795420800")
-PEER: Any = SimpleNamespace(peer="b:1", beat=lambda: None)
+PEER: Any = SimpleNamespace(peer="b:61613", beat=lambda: None)
 
 
 class Broker:
@@ -41,12 +41,12 @@ class Broker:
     asked = 0
 
     def first_offset(self, options: SourceOptions, destination: str, peer: str) -> int:
-        assert (destination, peer) == (STREAM, "b:1")
+        assert (destination, peer) == (STREAM, "b:61613")
         self.asked += 1
         return self.first
 
     def stream_ends(self, options: SourceOptions, destinations: Sequence[str], peer: str) -> dict[str, int]:
-        assert (destinations, peer) == ([STREAM], "b:1")
+        assert (destinations, peer) == ([STREAM], "b:61613")
         self.asked += 1
         return {STREAM: self.end}
 
@@ -208,7 +208,7 @@ class TestAGap:
         self, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def lost(*_: object) -> int:
-            raise ConnectionLost("b:1 did not say")
+            raise ConnectionLost("b:61613 did not say")
 
         monkeypatch.setattr(stream_reading, "first_offset", lost)
         one = Lone(at(5))

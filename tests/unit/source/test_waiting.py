@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 import time
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.errors import ConnectionLost, LoginRefused
@@ -19,7 +20,7 @@ from spark_stomp.source import waiting
 from spark_stomp.source.planning import Available, BatchLimits, Decision, LastBatch, Mode, Situation
 from spark_stomp.source.receivers import News
 from spark_stomp.source.waiting import Monitor, OffsetCall, QuerySnapshot, waiting_for
-from spark_stomp.status.receivers import Waiting
+from spark_stomp.status.receivers import Observed, Waiting
 from spark_stomp.transport.standing import Standing, Told
 
 RECEIVER = ReceiverStatus(
@@ -260,6 +261,28 @@ class TestMonitor:
         assert rates[15] == 100.0
         assert monitor.observed.received == 10.0
         assert monitor.observed.committed == 5.0
+
+    def test_an_error_ends_nothing(
+        self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.source.waiting._PERIOD", 0.001)
+        looks, fails = [], True
+
+        def look(_: float) -> Waiting:
+            looks.append(1)
+            if fails:
+                raise OSError(errno.EMFILE, "too many open files")
+            return Waiting("broker", "the broker")
+
+        monitor = Monitor(look, lambda: (0, 0))
+        monitor.observed = Observed(Waiting("spark", "Spark"))
+        monitor.start()
+        wait_until(lambda: len(looks) > 3, what="looks")
+        assert monitor.observed.waiting is None
+        assert [one.endswith("what the query waits for is not known") for one in caplog.messages] == [True]
+        fails = False
+        wait_until(lambda: monitor.observed.waiting is not None, what="a look that does not fail")
+        monitor.stop()
 
     def test_the_same_wait_has_one_beginning(self) -> None:
         texts = iter(["1 message", "2 messages"])

@@ -3,40 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from spark_stomp.brokers import DIALECTS
-from spark_stomp.brokers.dialect import ErrorTexts
-from spark_stomp.brokers.known import error_pattern
 from spark_stomp.errors import BrokerError, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived, Frame
-from spark_stomp.transport.broker_errors import broker_error, connect_refused, without_secrets
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("no s3cret here", "no *** here"),
-        ("cut at its end: s3cr", "cut at its end: ***"),
-        ("unknown command 's3cr' (STOMP 1.2)", "unknown command '***' (STOMP 1.2)"),
-        ("the broker has 1.2, s3c: no", "the broker has 1.2, ***: no"),
-        ("a RECEIPT for 'x s3cr...', which", "a RECEIPT for 'x ***...', which"),
-        # Two characters, and what merely looks alike in the middle of a text, tell nothing.
-        ("version:s3", "version:s3"),
-        ("s3cond of s3curity", "s3cond of s3curity"),
-        ("", ""),
-    ],
-)
-def test_secrets_are_replaced_also_where_they_are_cut(text: str, told: str) -> None:
-    assert without_secrets(text, ["s3cret"]) == told
-
-
-def test_without_secrets_a_text_stays_as_it_is() -> None:
-    assert without_secrets("'abc'", ["", " "]) == "'abc'"
-
+from spark_stomp.transport.broker_errors import broker_error, connect_refused
 
 FORGED = "no\r\n2026-01-01 ERROR all is lost\x1b[2J"
 
@@ -73,7 +47,7 @@ def test_an_error_that_answers_connect(words: str, code: str, named: bool) -> No
     event = ErrorReceived(Frame("ERROR", (("message", words),)))
     error = connect_refused(event, "broker:1", None, "/prod")
     said = str(error)
-    assert error.passing == (code == "STOMP_CONNECT_FAILED")
+    assert (error.verdict == "passes") == (code == "STOMP_CONNECT_FAILED")
     assert said.startswith(f"[{code}]") and words in said
     assert ("virtualHost" in said and "/prod" in said) == named
 
@@ -86,11 +60,20 @@ def test_long_words_are_cut() -> None:
     assert len(str(refusal("m" * 60_000, b"b" * 60_000))) < 700
 
 
-def test_words_that_take_long_to_search_for_secrets_are_cut_before() -> None:
-    event = ErrorReceived(Frame("ERROR", (("x", "'" * 60_000),), b"'" * (1 << 20)))
-    begun = time.process_time()
-    broker_error(event, "broker:1", secrets=["s3cret"])
-    assert time.process_time() - begun < 1
+@pytest.mark.parametrize("text", ["'", "ab", "client id "])
+def test_the_time_is_linear_in_the_text_and_in_a_token(text: str) -> None:
+    """Both four times as long: 16 times the time if one grew with the other."""
+
+    def seconds(size: int) -> float:
+        event = ErrorReceived(Frame("ERROR", (("message", text * size),), (text * size).encode()))
+        took = []
+        for _ in range(5):
+            begun = time.thread_time()
+            broker_error(event, "broker:1", secrets=["ab" * size], names=["ab" * size])
+            took.append(time.thread_time() - begun)
+        return min(took)
+
+    assert seconds(8000) < 10 * seconds(2000)
 
 
 BOOTING = "NOT_FOUND - home node 'rabbit@a' of durable queue 'q' in vhost '/' is down or inaccessible"
@@ -111,31 +94,15 @@ NO_REPLICA = (
         ("Connection to broker closed.", "", False),
         ("not_found", BOOTING, False),
         ("precondition_failed", NO_REPLICA, False),
-        ("this queue was shut", "", True),
-        ("precondition_failed", "", True),
+        # No words of a refusal.
+        ("this queue was shut", "", False),
+        ("precondition_failed", "", False),
         ("not_found", "NOT_FOUND - no queue 'q' in vhost '/'", True),
     ],
 )
 def test_a_broker_in_trouble_refuses_no_destination(words: str, body: str, refused: bool) -> None:
     error = refusal(words, body.encode(), receipt=None if body else "r-1")
     assert type(error) is (DestinationRefused if refused else BrokerError)
-
-
-@pytest.mark.parametrize(
-    ("words", "passing"),
-    [
-        ("broker is shutting down", True),
-        ("Processing error", True),
-        ("AMQP channel died", False),
-        # A node restarts, a time is over, or a destination is full.
-        ("Server cancelled subscription", True),
-        ("AMQ339011: message could not be routed", True),
-        ("javax.jms.ResourceAllocationException: Usage Manager Memory Limit reached", True),
-        ("no", False),
-    ],
-)
-def test_what_may_pass_by_itself_proves_nothing_about_a_message(words: str, passing: bool) -> None:
-    assert refusal(words).passing is passing
 
 
 CLOSED = "consumer with ID ServerConsumerImpl [id=25, filter=null] disconnected by server"
@@ -179,60 +146,29 @@ def test_a_secret_that_is_a_part_of_these_words_hides_no_remedy(secret: str) -> 
     assert f'or set subscribeHeaders = {{"x-queue-type": "{has}"}}' in str(error)
 
 
-@pytest.mark.parametrize("secret", ["a", "'", "x1"])
-def test_a_short_secret_is_hidden_where_it_stands_alone(secret: str) -> None:
-    for around in ("passcode:{}", "wrong: [{}]", '"{}"', "a user with {} and what else"):
-        hidden = around.replace("a user", "***") if secret == "a" else around
-        told = without_secrets(around.format(secret), [secret])
-        assert told == hidden.format("***").replace("*** with", "*** user with")
-    assert without_secrets("bax1b", [secret]) == "bax1b"
-
-
 def test_a_secret_in_a_queue_is_in_no_remedy() -> None:
     body = DIFFERS.replace("quorum", "s3cret").encode()
     error = broker_error(ErrorReceived(Frame("ERROR", (), body)), "broker:1", "", secrets=["s3cret"])
     assert "s3cret" not in str(error) and "***" in str(error)
 
 
-# For each attribute of ErrorTexts what brokers say, and names that look like it.
-SAID = {
-    "stopping": {
-        "Server shutting down": [
-            "shutdown",
-            "stopping",
-            "train.stopping-points",
-            "a/shut-down/b",
-            "my stopping",
-        ],
-        "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'": ["connection_forced"],
-        "org.apache.activemq.broker.BrokerStoppedException: gone": [
-            "BrokerStopped",
-            "a.BrokerStoppingException",
-        ],
-    },
-    "no_broker": {"Broker not available.": ["Broker not available", "Failed to connect"]},
-    "client_id_in_use": {
-        "Broker: b - Client: a already connected from tcp://h:1": ["client already connected"],
-        "Client ID a is in use": ["clientid in use"],
-    },
-    "failed": {
-        "Processing error": ["Processing error"],
-        "not_found - NOT_FOUND - home node 'a@b' of durable queue 'q' in vhost '/' is down or inaccessible": [
-            "NOT_FOUND - home node a is down or inaccessible"
-        ],
-    },
-    "unasked": {
-        "Server cancelled subscription - ...": ["Server cancelled subscription"],
-        "consumer with ID C [id=25, filter=null] disconnected by server": [
-            "consumer with ID 1 disconnected by server"
-        ],
-    },
-    "passing": {
-        "javax.jms.ResourceAllocationException: Usage Manager": ["ResourceAllocationException"],
-        "AMQ339011: message could not be routed": ["AMQ339011", "x.AMQ229102"],
-    },
-}
-NAMES = sorted({name for said in SAID.values() for names in said.values() for name in names})
+# Names that look like what brokers say, and what they say as a name.
+SAID = sorted(
+    {
+        one.said.split("\n")[0]
+        for dialect in DIALECTS
+        for one in dialect.errors.sentences
+        if one.verdict == "passes"
+    }
+)
+NAMES = sorted(
+    {one.translate({ord(mark): None for mark in "\"'[]"})[:60] for one in SAID}
+    | {
+        *("shutdown", "stopping", "train.stopping-points", "a/shut-down/b", "my stopping"),
+        *("connection_forced", "BrokerStopped", "a.BrokerStoppingException", "Failed to connect"),
+        *("client already connected", "clientid in use", "AMQ339011", "x.AMQ229102"),
+    }
+)
 # With the name quoted, in brackets, and as it is.
 QUOTING = [
     "NOT_FOUND - no queue '{}' in vhost '/'",
@@ -247,31 +183,16 @@ QUOTING = [
 class TestANameInAnError:
     """A queue or a user may be called like what a broker says of itself."""
 
-    def test_is_tried_for_each_text_that_errors_are_searched_for(self) -> None:
-        texts = {one.name for one in fields(ErrorTexts) if one.type == "str"}
-        assert texts == set(SAID) and {one.name for one in fields(ErrorTexts)} - texts == {
-            "remedy",
-            "named_queue",
-        }
-        for what, said in SAID.items():
-            for sentence, names in said.items():
-                assert error_pattern(what).search(sentence), sentence
-                assert any(error_pattern(what).search(name) for name in names), names
-        for dialect in DIALECTS:
-            for what in texts:
-                pattern = getattr(dialect.errors, what)
-                assert not pattern or any(error_pattern(what).search(one) for one in SAID[what])
-
     @pytest.mark.rule("4.8", "S.5")
     @pytest.mark.parametrize("quoting", QUOTING)
     @pytest.mark.parametrize("name", NAMES)
     @pytest.mark.parametrize("what", ["SUBSCRIBE to /amq/queue/{}", "SEND to /queue/{}", "SEND to {}"])
     def test_decides_nothing_about_a_destination(self, name: str, quoting: str, what: str) -> None:
         text = quoting.replace("{}", name)
-        for message, body in ((text, ""), ("not_found", text), (text, text)):
+        for message, body in ((text, ""), ("", text), (text, text)):
             event = ErrorReceived(Frame("ERROR", (("message", message),), body.encode()))
             error = broker_error(event, "broker:1", what.format(name), names=[name])
-            assert type(error) is DestinationRefused and not error.passing, message
+            assert type(error) is DestinationRefused and error.verdict == "stays", message
 
     @pytest.mark.rule("4.8")
     @pytest.mark.parametrize("quoting", QUOTING)
@@ -281,26 +202,25 @@ class TestANameInAnError:
             Frame("ERROR", (("message", "Bad CONNECT"),), quoting.replace("{}", name).encode())
         )
         error = connect_refused(event, "broker:1", "id-1", "/", names=[name])
-        assert type(error) is LoginRefused and not error.passing
+        assert type(error) is LoginRefused and error.verdict is None
 
     @pytest.mark.parametrize("quoting", QUOTING)
     @pytest.mark.parametrize("name", ["shutdown-svc", "train.stopping-points", "a/shutdown/b"])
     def test_that_is_not_known_decides_nothing_if_it_is_more_than_these_words(
         self, name: str, quoting: str
     ) -> None:
-        assert not refusal(quoting.replace("{}", name), what="").passing
+        assert refusal(quoting.replace("{}", name), what="").verdict == "stays"
 
     @pytest.mark.parametrize("name", ["stop", "down", "error", "is", "e", "node", "home", "Server", "AMQ"])
     def test_that_is_a_part_of_these_words_hides_none(self, name: str) -> None:
-        for what in ("stopping", "failed", "passing"):
-            for sentence in SAID[what]:
-                event = ErrorReceived(Frame("ERROR", (), sentence.encode()))
-                assert broker_error(event, "broker:1", f"SEND to /queue/{name}", names=[name]).passing
+        for sentence in SAID:
+            event = ErrorReceived(Frame("ERROR", (), sentence.encode()))
+            error = broker_error(event, "broker:1", f"SEND to /queue/{name}", names=[name])
+            assert error.verdict == "passes" and type(error) is BrokerError
         event = ErrorReceived(Frame("ERROR", (), b"Server shutting down"))
         assert type(connect_refused(event, "broker:1", None, "/", names=[name])) is ConnectFailed
 
     def test_that_is_cut_decides_nothing(self) -> None:
         name = "stopping " * 28
-        assert not refusal(
-            "not_found", f"NOT_FOUND - no queue '{name}' in vhost '/'".encode(), what=""
-        ).passing
+        error = refusal("not_found", f"NOT_FOUND - no queue '{name}' in vhost '/'".encode(), what="")
+        assert error.verdict == "stays"

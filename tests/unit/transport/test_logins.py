@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import traceback
+import weakref
 from pathlib import Path
 
 import pytest
 from support.options import source_options
 
 from spark_stomp.errors import ClientIdInUse, LoginRefused, PasswordUnreadable
-from spark_stomp.transport.logins import REFUSED_PAUSE, RefusedLogins, password_of
+from spark_stomp.transport.logins import REFUSED_PAUSE, RefusedLogins, fingerprint, password_of
 
 URL = "stomp://b"
 
@@ -81,6 +83,9 @@ def test_the_content_is_in_no_repr(tmp_path: Path) -> None:
     assert "s3cret" not in repr(options) and "s3cret" not in repr(read)
 
 
+OLD = fingerprint("ada", "old")
+
+
 @pytest.mark.rule("4.8")
 class TestRefusedLogins:
     REFUSED = LoginRefused("b:1 refused CONNECT: no")
@@ -91,23 +96,46 @@ class TestRefusedLogins:
 
     def test_are_not_sent_again_for_half_a_minute(self) -> None:
         assert REFUSED_PAUSE >= 30
-        self.logins.note(("ada", "old"), self.REFUSED)
+        self.logins.note(OLD, self.REFUSED)
         self.now += REFUSED_PAUSE - 1
         with pytest.raises(LoginRefused, match=r"refused CONNECT: no; that was 29 s ago, and"):
-            self.logins.check(("ada", "old"))
+            self.logins.check(OLD)
         self.now += 1
-        self.logins.check(("ada", "old"))
+        self.logins.check(OLD)
 
     def test_another_password_is_sent_at_once(self) -> None:
-        self.logins.note(("ada", "old"), self.REFUSED)
-        self.logins.check(("ada", "new"))
+        self.logins.note(OLD, self.REFUSED)
+        self.logins.check(fingerprint("ada", "new"))
 
     def test_a_client_id_in_use_is_no_refused_login(self) -> None:
-        self.logins.note(("ada", "old"), ClientIdInUse("..."))
-        self.logins.check(("ada", "old"))
+        self.logins.note(OLD, ClientIdInUse("..."))
+        self.logins.check(OLD)
 
     def test_old_ones_are_forgotten(self) -> None:
         for password in range(100):
-            self.logins.note(("ada", password), self.REFUSED)
+            self.logins.note(fingerprint("ada", password), self.REFUSED)
             self.now += 1
         assert len(self.logins._known) <= REFUSED_PAUSE + 1
+
+    def test_neither_the_password_nor_the_traceback_is_kept(self) -> None:
+        class Kept:
+            pass
+
+        def refuse() -> weakref.ref[Kept]:
+            local = Kept()
+            try:
+                raise LoginRefused("no")
+            except LoginRefused as error:
+                self.logins.note(fingerprint("ada", "s3cret"), error)
+            return weakref.ref(local)
+
+        kept = refuse()
+        gc.collect()
+        assert kept() is None
+        assert "s3cret" not in repr(vars(self.logins))
+
+
+def test_a_fingerprint_tells_texts_apart() -> None:
+    every = [("a", "b"), ("ab",), ("ab", None), ("ab", "None"), ("a", ("b",)), ("a', 'b",)]
+    assert len({fingerprint(*texts) for texts in every}) == len(every)
+    assert fingerprint("a", "\udc80") == fingerprint("a", "\udc80")

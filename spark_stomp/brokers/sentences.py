@@ -1,0 +1,51 @@
+"""What a broker's ERROR means: its sentences, each with a verdict.
+
+An ERROR does not say whether the same request may succeed later. Brokers word that freely, and a sentence
+that is taken for a refusal although it passes ends a query, or drops a row. So only a sentence that is known
+to stay refuses anything. CONTRIBUTING.md says how to add one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from spark_stomp.errors import Verdict
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of a broker.
+
+    Attributes:
+        verdict: what it means.
+        pattern: a regular expression for the ``message`` header, " - " and the body, on one line, without
+            what they quote.
+        said: the sentence as it was seen.
+        when: when the broker says it.
+        unasked: it ends a subscription that was confirmed before. So it answers no request.
+        remedy: what to do. ``{queue}`` stands for the name of the queue.
+    """
+
+    verdict: Verdict
+    pattern: str
+    said: str
+    when: str
+    unasked: bool = False
+    remedy: str = ""
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        return re.compile(self.pattern)
+
+
+# If two are there, waiting for nothing costs less than a lost row.
+_ORDER: tuple[Verdict, ...] = ("passes", "either", "message", "stays")
+
+
+def meaning(sentences: Iterable[Sentence], says: Callable[[re.Pattern[str]], bool]) -> Sentence | None:
+    """The sentence that an ERROR ``says``; None if it is not known."""
+    found = [one for one in sentences if says(one.compiled)]
+    return min(found, key=lambda one: _ORDER.index(one.verdict), default=None)
