@@ -29,6 +29,7 @@ class Kind(Enum):
     BLOCKED = 14
     SLOW = 15
     QUEUE = 16
+    WITHHELD = 17
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,10 @@ def _ended(status: Status, failure: str | None) -> Diagnosis:
     )
     ago = duration(age(status.get("written_at")))
     if failure is None and not status.get("unfinished"):
+        if there := (status.get("totals") or {}).get("withheld"):
+            text = f"it ended {ago} ago without {counted(there, 'message')} that wait at the broker, that "
+            text += f"nobody has, and that did not come{again}"
+            return Diagnosis(Kind.WITHHELD, "red", "ended, and messages wait", text)
         return Diagnosis(Kind.FINE, "yellow", "ended", f"it ended in order {ago} ago{again}")
     text = failure or (
         f"it ended {ago} ago, and no commit of its last batch was seen: the query failed, in its sink for "
@@ -129,8 +134,8 @@ def _waiting(status: Status) -> Diagnosis:
         kind = Kind.SLOW
     elif on == "acks" and since > _SILENT:
         kind = Kind.BLOCKED
-    elif on == "queue":
-        kind = Kind.QUEUE
+    elif on in ("queue", "withheld"):
+        kind = Kind.QUEUE if on == "queue" else Kind.WITHHELD
     quiet = max((age(one["heard_at"]) for one in receivers.values() if one.get("heard_at")), default=0.0)
     if quiet > _SILENT and not paused:
         text += f". Nothing was heard from the broker for {duration(quiet)}"

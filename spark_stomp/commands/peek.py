@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from itertools import chain
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.brokers.rabbitmq import BY_NAME, stream_name
 from spark_stomp.commands import FINE, UsageError
 from spark_stomp.commands.connecting import add_broker_arguments, dialect_there, option_texts
 from spark_stomp.commands.messages import REFUSED, add_message_arguments, showing
@@ -43,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     none = f"{arguments.destination} has no messages"
     if not options.streams:
         dialect = dialect_there(options.connection)
-        options = _allowed(dialect, options, yes=arguments.yes)
+        _require_allowed(dialect, options, yes=arguments.yes)
         elsewhere = "or they are un-acked at other consumers"
         none += f", {elsewhere}" if dialect.offset_header else f", {elsewhere}, or it is not there"
     with showing(arguments, options) as messages:
@@ -55,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-def _allowed(dialect: Dialect, options: SourceOptions, *, yes: bool) -> SourceOptions:
-    """The options for this broker. Raises UsageError for a topic, or if looking has a price."""
+def _require_allowed(dialect: Dialect, options: SourceOptions, *, yes: bool) -> None:
+    """Raise UsageError for a topic, or if looking has a price."""
     for one in options.destinations:
         if dialect.is_topic(one):
             raise UsageError(
@@ -70,8 +68,3 @@ def _allowed(dialect: Dialect, options: SourceOptions, *, yes: bool) -> SourceOp
                 f"this broker ({dialect.name}) cannot show {one} without taking its messages and giving them "
                 f"back. No other consumer gets them meanwhile, and {cost}. Add --yes if that is fine"
             )
-    if dialect.offset_header is None:
-        return options
-    # For /queue/NAME RabbitMQ would declare a missing queue, and refuse one that has other arguments.
-    named = (BY_NAME + stream_name(one) if one.startswith("/queue/") else one for one in options.destinations)
-    return replace(options, destinations=tuple(named))

@@ -25,7 +25,8 @@ exit codes:
   13   no connection to the broker, or the broker does not answer
   14   the broker confirms nothing: memory or disk is full
   15   memory is full, or Spark has worked on one batch for half an hour
-  16   its queue was not there before
+  16   its queue was not there before, or was deleted
+  17   messages wait, and the broker does not give them to it
   130  Ctrl-C
 """
 
@@ -47,7 +48,7 @@ from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.known import GENERIC
 from spark_stomp.commands import FAILED
 from spark_stomp.commands.connecting import add_option_arguments, given_options, with_login
-from spark_stomp.commands.diagnosis import Diagnosis, Kind, diagnose
+from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
 from spark_stomp.commands.screen import Screen, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.errors import (
@@ -63,12 +64,13 @@ from spark_stomp.errors import (
 from spark_stomp.options import ConnectionOptions, parse_sink_options
 from spark_stomp.options.connection_options import TlsOptions
 from spark_stomp.options.fields import options_of
-from spark_stomp.quoting import line, shown
+from spark_stomp.quoting import counted, line, listed, shown
 from spark_stomp.receiver import disconnect
 from spark_stomp.source.waiting import EMPTY_OR_TAKEN
 from spark_stomp.status.figure import Status
 from spark_stomp.transport import open_connection
-from spark_stomp.transport.standing import Standing, standing, takes_messages, waits
+from spark_stomp.transport.connect import at_peer
+from spark_stomp.transport.standing import Standing, Told, standing, takes_messages, waits, why_withheld
 
 # The options of a query that a connection needs, by their keys in the status. Only the query itself may have
 # its client id.
@@ -85,6 +87,8 @@ _NOT_OF_OTHERS: Final = {"url", "managementUrl", "passwordFile"} | {
 _PATIENCE: Final = 5.0
 # Queues of which the broker is asked how much waits there.
 _MOST_ASKED: Final = 5
+# Seconds without a message after which a query should have those that wait; RabbitMQ's figures are as old.
+_IDLE: Final = 5.0
 # Errors that say something of the broker, and not only of this machine or of a password.
 _AWAY: Final = (ConnectFailed, ConnectTimeout, ConnectionLost, HeartbeatLost, ReceiptTimeout)
 # Errors about which a connection from here may say more.
@@ -110,6 +114,9 @@ def run(arguments: argparse.Namespace) -> int:
     def told(status: Status, found: Diagnosis) -> tuple[Kind, list[Text]]:
         answer = _ask(status, arguments, own=place.is_own)
         found = _with_answer(found, status, answer)
+        if shares := status.get("shares_with"):
+            told = f". Another source of its program (query {listed(shares)}) reads a queue of it too"
+            found = replace(found, text=f"{found.text}{told}: each gets a part of the messages")
         style = found.style if found.kind is Kind.FINE else "red"
         return found.kind, [
             _line("why", f"{status.get('query')}: {found.text}", style),
@@ -140,6 +147,7 @@ class _Answer:
 
     - ``options``: those with which it was asked, by their keys in lower case.
     - ``standing``: the figures of the queue, if the query has only one.
+    - ``ready``, ``withheld``: how many messages wait, and how many of them a query should get that has none.
     - ``alarm``: why the broker takes no messages.
     - ``error``: why it could not be asked.
     """
@@ -148,6 +156,8 @@ class _Answer:
     options: Mapping[str, str]
     dialect: Dialect | None = None
     standing: Standing | None = None
+    ready: int = 0
+    withheld: int = 0
     alarm: str | None = None
     error: StompError | None = None
 
@@ -235,7 +245,11 @@ def _asked(
     options: ConnectionOptions, texts: Mapping[str, str], queues: list[str], status: Status
 ) -> _Answer:
     begun = time.monotonic()
-    with open_connection(replace(options, client_id=None)) as connection:
+    # Of several, the one that the query is connected to: another one may answer while that hangs.
+    peer = next(
+        (str(one["peer"]) for one in _receivers(status) if one.get("connected") and one.get("peer")), ""
+    )
+    with open_connection(at_peer(replace(options, client_id=None), peer)) as connection:
         took = time.monotonic() - begun
         server, peer = connection.session.server, connection.peer
         dialect = options.dialect(server)
@@ -244,20 +258,27 @@ def _asked(
     text = f"{shown(server or 'the broker')} at {peer} answered{login} in {took * 1000:.0f} ms"
     found: Standing | None = None
     alarm: str | None = None
+    ready = withheld = 0
     for queue in [one for one in queues if not dialect.is_topic(one)][:_MOST_ASKED]:
         try:
-            found = standing(options, dialect, queue, peer)
+            found = standing(options, dialect, queue, peer, _selector(status))
         except UnsupportedError as error:
             text += f"; how much waits is not known: {error.message}"
             break
         text += f"; {queue}: {found}"
         alarm = alarm or found.alarm
+        ready += found.ready or 0
+        withheld += Told(found, 0.0, 0.0, 0, dialect).withheld
     may_be_blocked = status.get("waiting_on") in ("spark", "acks") and status.get("sink")
     if alarm is None and may_be_blocked and dialect.name == "rabbitmq" and not takes_messages(options, peer):
         alarm = "it reads nothing of who sends, because it has an alarm for memory or disk"
     if alarm is not None:
         text += f"; {alarm}"
-    return _Answer(text, texts, dialect, found if len(queues) == 1 else None, alarm)
+    return _Answer(text, texts, dialect, found if len(queues) == 1 else None, ready, withheld, alarm)
+
+
+def _selector(status: Status) -> str | None:
+    return (status.get("options") or {}).get("selector")
 
 
 def _with_answer(found: Diagnosis, status: Status, answer: _Answer) -> Diagnosis:
@@ -269,7 +290,11 @@ def _with_answer(found: Diagnosis, status: Status, answer: _Answer) -> Diagnosis
         return replace(found, kind=Kind.CONNECTION, text=f"{found.text}. The broker does not answer")
     if answer.standing is not None and EMPTY_OR_TAKEN in found.text:
         told = waits([answer.standing], len(_receivers(status)))
-        return replace(found, text=found.text.replace(EMPTY_OR_TAKEN, f" ({told})"))
+        found = replace(found, text=found.text.replace(EMPTY_OR_TAKEN, f" ({told})"))
+    unacked = sum(one.get("unacked") or 0 for one in _receivers(status))
+    idle = runs and status.get("waiting_on") == "broker" and not unacked
+    if idle and answer.withheld and found.kind is Kind.FINE and age(status.get("waiting_since")) > _IDLE:
+        return replace(found, kind=Kind.WITHHELD)
     return found
 
 
@@ -288,7 +313,8 @@ def _next_step(found: Diagnosis, status: Status, answer: _Answer, path: str) -> 
         Kind.UNFINISHED: f"grep -n -e STOMP_ -e 'Caused by' DRIVER_LOG  # the error of the batch; {again}",
         Kind.CONNECTION: _probe(answer),
         Kind.BLOCKED: (answer.dialect or GENERIC).blocked,
-        Kind.QUEUE: "correct the name in load(...), start again, and delete the queue that the mistake made",
+        Kind.QUEUE: _of_queue(str(status.get("waiting_for"))),
+        Kind.WITHHELD: f"look at the queue in the broker's management: {_why_withheld(status, answer)}",
         Kind.SLOW: f"Spark's UI (port 4040 of {host}, Structured Streaming) shows what the batch does",
     }
     waits = {
@@ -300,8 +326,22 @@ def _next_step(found: Diagnosis, status: Status, answer: _Answer, path: str) -> 
     }
     if found.kind is Kind.FAILED and "No space left" in failure:
         return f"df -h  # on {host}; {again}"
+    if found.kind is Kind.FINE and not status.get("running") and answer.ready:
+        return f"start the query again, and it gets the {counted(answer.ready, 'message')} that wait"
+    if found.kind is Kind.FINE and status.get("shares_with"):
+        return "read the queue once: one DataFrame in one query, foreachBatch, or a table that others read"
     watch = f"nothing; spark-stomp status {shlex.quote(path)} shows how it goes on"
     return steps.get(found.kind) or waits.get(str(status.get("waiting_on"))) or watch
+
+
+def _of_queue(waits: str) -> str:
+    if "was deleted" in waits:
+        return "stop the query, delete the queue that it has made, declare it as it was, and start again"
+    return "correct the name in load(...), start again, and delete the queue that the mistake made"
+
+
+def _why_withheld(status: Status, answer: _Answer) -> str:
+    return why_withheld((answer.dialect or GENERIC).name, _selector(status))
 
 
 def _probe(answer: _Answer) -> str:

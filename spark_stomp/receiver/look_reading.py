@@ -1,8 +1,9 @@
 """What a batch read of queues does over its connection: it shows what is there, and gives it back.
 
-It differs from a streaming query in three ways. It ACKs nothing, so no message needs a handle or an id. It
-takes ``maxMessages`` at most, of all destinations together. And its first connection is its last, because
-another one would bring the same messages again.
+It differs from a streaming query in four ways. It ACKs nothing, so no message needs a handle or an id. It
+takes ``maxMessages`` at most, of all destinations together. Its first connection is its last, because another
+one would bring the same messages again. And it makes nothing: of RabbitMQ it names a queue so that SUBSCRIBE
+declares none.
 """
 
 from __future__ import annotations
@@ -16,19 +17,24 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from spark_stomp.brokers import Dialect, Subscription, subscription_id
-from spark_stomp.errors import StompError
+from spark_stomp.brokers.rabbitmq import BY_NAME, NO_QUEUE, stream_name
+from spark_stomp.errors import DestinationRefused, StompError, UnsupportedError
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import MalformedMessage, MessageBlock, read_message
 from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.quoting import counted, listed
 from spark_stomp.receiver.reading import Common, Reading
 from spark_stomp.receiver.stream_offsets import frame_range
 from spark_stomp.receiver.turns import Turn
 from spark_stomp.transport import Connection
+from spark_stomp.transport.queues import QueueMissing
 
 log = get_log(__name__)
 
 DISCONNECT_TIMEOUT: Final = 5.0
 """Seconds to wait for the receipt of the DISCONNECT that ends a batch read."""
+# A look is refused so many deliveries before a quorum queue drops what it shows: the refused one counts too.
+_SPARED: Final = 5
 # The most bytes to read before that receipt. The buffers of both sockets hold less, so a broker that sends
 # more ignores DISCONNECT. Without it, a hostile broker was read for 5 s (November 2026).
 _DISCONNECT_MAX_BYTES = 32 << 20
@@ -43,6 +49,7 @@ class LookReading(Reading):
         too_many: whether there are, or may be, more than ``maxMessages`` messages.
         complete: whether nothing more is taken.
         is_late: whether the read ended because of ``maxDrainTime``.
+        delivered_before: how often a message was delivered before, at most, in a queue that counts.
     """
 
     retries = False
@@ -56,6 +63,7 @@ class LookReading(Reading):
         self.taken: Counter[str] = Counter()
         self.ended: set[str] = set()
         self.too_many = self.complete = self.is_late = False
+        self.delivered_before = 0
 
     @property
     def room(self) -> int:
@@ -88,6 +96,22 @@ class LookReading(Reading):
         ack = "auto" if dialect.is_topic(destination) else ""
         return Subscription(subscription_id(destination), headers, ack)
 
+    def subscribe(self, connection: Connection) -> None:
+        try:
+            super().subscribe(connection)
+        except DestinationRefused as error:
+            if NO_QUEUE not in error.message:
+                raise
+            names = listed(self._settings.destinations)
+            raise QueueMissing(
+                f"{names}: there is no such queue, and a look makes none. Correct the name"
+            ) from error
+
+    def _address(self, destination: str) -> str:
+        # It declares nothing, and needs no right to.
+        named = self.dialect.offset_header is not None and destination.startswith("/queue/")
+        return BY_NAME + stream_name(destination) if named else destination
+
     def _id_header(self) -> None:
         """Nothing comes twice over one connection."""
 
@@ -110,6 +134,7 @@ class LookReading(Reading):
         if self.complete or self._common.stopping.deadline is not None:
             return
         self._common.queues.at_messages(block)
+        self._refuse_a_last_look(block.delivery_count)
         version, destinations = connection.session.version or "1.0", self._settings.destinations
         # A message that names no subscription is of the only one.
         came = [self._destination_of.get(name or b"", destinations[0]) for name in block.subscriptions]
@@ -124,6 +149,21 @@ class LookReading(Reading):
         all_ended = len(self.ended) == len(destinations)
         self.too_many = shown < len(came) or (self._options.capped and not self.room and not all_ended)
         self.complete = self.too_many or all_ended
+
+    def _refuse_a_last_look(self, count: int) -> None:
+        """What this connection has counts as delivered once more, even if it is not shown."""
+        self.delivered_before = max(self.delivered_before, count)
+        limit = self.dialect.count_limit
+        if limit is None or self._options.allow_loss or not limit - _SPARED <= count <= limit:
+            return
+        raise UnsupportedError(
+            f"messages of {self._settings.what} were delivered {counted(count, 'time')} before "
+            "(x-delivery-count), each look is one more delivery, and a quorum queue drops or dead-letters a "
+            f"message after its delivery-limit: from RabbitMQ 4.0 on {limit} unless a policy says otherwise. "
+            'Set a policy with {"delivery-limit": -1}, and keep what a look shows, with .cache() for '
+            "example: each action of Spark looks again. allowLoss = true shows them all the same, as is fine "
+            "where a policy takes the limit away"
+        )
 
     def _without_marks(
         self, block: MessageBlock, came: list[str], version: str

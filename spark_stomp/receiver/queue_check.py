@@ -4,12 +4,15 @@ A stream that is read as a queue is refused: what is published while nobody read
 of a stream has the header ``x-stream-offset``, but a producer may set this header too. So it only says that
 RabbitMQ has to be asked.
 
-A SUBSCRIBE to ``/queue/NAME`` declares the queue. So a name with a typing error would be read for ever.
+A SUBSCRIBE to ``/queue/NAME`` declares the queue. So a name with a typing error would be read for ever, and
+one that is deleted while it is read would come back empty and without its bindings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from spark_stomp.brokers import Dialect, subscription_id
@@ -36,33 +39,69 @@ class QueueCheck:
     - ConnectFailed: RabbitMQ does not say what it is, so nothing of this connection may be taken.
     - DestinationRefused: it is not there.
 
+    ``declares``: whether SUBSCRIBE to ``/queue/NAME`` does.
+
     Attributes:
-        missing: the queues that were not there at the start, and have brought no message yet.
+        missing: the queues that were not there, and have brought no message yet: since when, in seconds since
+            1970, if they were deleted, and None if they were not there at the start. It is replaced, and not
+            changed.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
-        self.missing: tuple[str, ...] = ()
+    def __init__(self, options: SourceOptions, *, declares: bool = True) -> None:
+        self.missing: Mapping[str, float | None] = {}
         self._options = options
+        self._declares = declares
         self._connection: Connection
         # By the ids of their subscriptions, until each has brought a message.
         self._unseen: dict[bytes, str] = {}
+        # Of other brokers than RabbitMQ: what was there, and does not go by itself.
+        self._lasting: set[str] = set()
 
     def begin(
         self, dialect: Dialect, connection: Connection, destinations: Sequence[str], *, first: bool
     ) -> None:
         """The receiver is about to subscribe to ``destinations``, over its ``first`` connection or another.
 
-        At the first one, check them: a stream may send nothing for long, and SUBSCRIBE declares what is not
-        there. :attr:`missing` has it.
+        Check them: a stream may send nothing for long, and SUBSCRIBE declares what is not there.
+        :attr:`missing` has it.
         """
         self._connection = connection
         queues = () if self._options.streams else [*filter(dialect.is_queue, destinations)]
         known = dialect.offset_header is not None
         self._unseen = {subscription_id(one).encode(): one for one in queues} if known else {}
-        if first and known:
+        if known and first:
             self._ask_rabbitmq(queues)
+        elif known:
+            # A missing /amq/queue/NAME is refused anyway.
+            self._ask_again([one for one in queues if one.startswith("/queue/")], self._is_queue)
         elif first and self._options.fail_on_missing_queue:
             self._require_others(dialect, queues)
+        else:
+            self._ask_again(
+                [one for one in queues if one in self._lasting], partial(self._others_have, dialect)
+            )
+
+    def _ask_again(self, queues: Sequence[str], ask: Callable[[str], object]) -> None:
+        """After a lost connection, which may have ended because a queue was deleted. No answer is no error.
+
+        ActiveMQ goes on with a queue that is deleted, and makes it again (6.3.1, November 2026).
+        """
+        for destination in queues[:_MOST_ASKED]:
+            self._connection.beat()
+            try:
+                ask(destination)
+            except QueueMissing as error:
+                if self._options.fail_on_missing_queue:
+                    raise _deleted(destination) from error
+                self.missing = {**self.missing, destination: time.time()}
+                log.warning(
+                    "%s was deleted while this query ran. The subscription makes it anew, empty, without its "
+                    "bindings and arguments: declare it as it was",
+                    destination,
+                )
+            except StompError as error:
+                log.info("it is not known whether %s is still there: %s", destination, error)
+                return
 
     def _ask_rabbitmq(self, queues: Sequence[str]) -> None:
         required = self._options.fail_on_missing_queue
@@ -73,7 +112,7 @@ class QueueCheck:
             # Without an answer the first message is soon enough.
             if required:
                 self._require_in_rabbitmq(destination)
-            elif destination.startswith(BY_NAME):
+            elif destination.startswith(BY_NAME) or not self._declares:
                 self._is_queue(destination)
             elif destination in declared and not self._warn_if_missing(destination):
                 declared = []  # no answer, and connectTimeout is spent
@@ -90,18 +129,24 @@ class QueueCheck:
         for destination in queues:
             self._connection.beat()
             try:
-                told = standing(self._options.connection, dialect, destination, self._connection.peer)
+                self._others_have(dialect, destination)
             except UnsupportedError as error:
                 raise _not_told(destination, error.message) from error
-            if not told.is_there:
-                raise _missing(destination)
+
+    def _others_have(self, dialect: Dialect, destination: str) -> None:
+        """Raises QueueMissing, and UnsupportedError if the broker does not tell."""
+        told = standing(self._options.connection, dialect, destination, self._connection.peer)
+        if not told.is_there:
+            raise _missing(destination)
+        if not told.passing:
+            self._lasting.add(destination)
 
     def _warn_if_missing(self, destination: str) -> bool:
         """Whether RabbitMQ has answered."""
         try:
             self._is_queue(destination)
         except QueueMissing:
-            self.missing += (destination,)
+            self.missing = {**self.missing, destination: None}
             log.warning(
                 "RabbitMQ has no queue %s: the subscription declares it, and it is empty. Check the name if "
                 "you did not expect that",
@@ -125,7 +170,7 @@ class QueueCheck:
             if has_offset(block.data[block.ends[at - 1] if at else 0 : block.ends[at]]):
                 self._require_queue(self._unseen[name])
             seen = self._unseen.pop(name)
-            self.missing = tuple(one for one in self.missing if one != seen)
+            self.missing = {name: since for name, since in self.missing.items() if name != seen}
 
     def _require_queue(self, destination: str) -> None:
         if not self._is_queue(destination):
@@ -149,4 +194,11 @@ def _missing(destination: str) -> QueueMissing:
     return QueueMissing(
         f"{destination} is not there, and failOnMissingQueue = true is given. Correct the name, declare the "
         "queue, or leave the option out"
+    )
+
+
+def _deleted(destination: str) -> QueueMissing:
+    return QueueMissing(
+        f"{destination} was deleted while this query ran, and failOnMissingQueue = true is given. Declare "
+        "it as it was, with its bindings, and start the query again"
     )

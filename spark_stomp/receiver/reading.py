@@ -98,7 +98,7 @@ class Common:
 
     def __post_init__(self) -> None:
         self.reader = BoundedReader(self.settings, self.deliveries, self.notify, self.stopping)
-        self.queues = QueueCheck(self.settings.options)
+        self.queues = QueueCheck(self.settings.options, declares=not self.settings.of_batch)
 
 
 class Reading:
@@ -218,7 +218,7 @@ class Reading:
             receipt = session.new_receipt()
             requests[receipt] = f"SUBSCRIBE to {one}"
             ack = subscription.ack or ("client-individual" if individual else "client")
-            own = (("id", subscription.id), ("destination", one), ("ack", ack))
+            own = (("id", subscription.id), ("destination", self._address(one)), ("ack", ack))
             headers = (*own, *self._prefetch_headers(one), *subscription.headers)
             session.request("SUBSCRIBE", headers, receipt=receipt)
         connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
@@ -235,6 +235,10 @@ class Reading:
                 connection.require_open()
                 connection.session.request("SUBSCRIBE", [own, ("destination", one), ("selector", "FALSE")])
                 connection.session.request("UNSUBSCRIBE", [own])
+
+    def _address(self, destination: str) -> str:
+        """How SUBSCRIBE names it."""
+        return destination
 
     def _subscription(self, destination: str) -> Subscription:
         """The subscription to ask for, with all headers except those for the prefetch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_stomp.brokers import Dialect
@@ -142,7 +143,8 @@ class ReceiverStatus:
         window_bytes: how many bytes of one destination may be un-acked.
         destinations: what the receiver reads.
         heard_at: when bytes were last read, in seconds since 1970; None if none were.
-        missing: queues that RabbitMQ did not have before, and that have brought no message.
+        missing: queues that were not there, and have brought no message: since when, in seconds since 1970,
+            if they were deleted while the query ran.
     """
 
     name: str
@@ -165,7 +167,7 @@ class ReceiverStatus:
     window_bytes: int | None = None
     destinations: tuple[str, ...] = ()
     heard_at: float | None = None
-    missing: tuple[str, ...] = ()
+    missing: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def is_away(self) -> bool:

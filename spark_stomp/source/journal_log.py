@@ -67,6 +67,7 @@ class JournalLog:
         committed, given = (end.next if end and end.id == self.id else 0 for end in (known, planned))
         given = max(committed, given)
         self._rows_from = max(journal.committed, committed)
+        self._warn_of_repeats(committed, given, known=known is not None and known.id == self.id)
         if given > journal.end:
             self._lost(
                 JournalDamaged(
@@ -86,6 +87,19 @@ class JournalLog:
                     f"{journal.first} now: the checkpoint is an older copy, and the messages between were "
                     "committed and deleted"
                 )
+            )
+
+    def _warn_of_repeats(self, committed: int, given: int, *, known: bool) -> None:
+        """The checkpoint knows of fewer commits than the journal: it is not the one that went on with it."""
+        ahead = self._journal.committed
+        # Before the first commit a checkpoint knows only what is planned, which begins at an older commit.
+        if committed < ahead if known else 0 < given <= ahead:
+            log.warning(
+                "the checkpoint knows of commits up to %d of the journal, the journal of commits up to %d: "
+                "another copy of the checkpoint has gone on with this journal, or this one is an older copy. "
+                "What lies between and is planned comes again, as a batch that the sink may not know",
+                committed,
+                ahead,
             )
 
     def _lost(self, problem: StompError) -> None:

@@ -41,6 +41,10 @@ ONE_BATCH = (
 QUIET_PERIOD = 0.2
 """Seconds without a further message after which Trigger.Once or a drain cuts its batch."""
 
+WITHHELD_MAX = 60.0
+"""Seconds of silence after which a run ends although the broker says that messages wait. ActiveMQ looks for
+those that a selector wants every 30 seconds (6.3.1, November 2026)."""
+
 QUIET_PERIOD_MAX = 1.0
 """Seconds after which Trigger.Once or a drain cuts its batch although messages keep coming."""
 
@@ -253,6 +257,8 @@ class Situation:
     - ``pending_since``: when the oldest new message was first seen; None if nothing is new.
     - ``has_unwritten``: some received frames are not available yet, but will be.
     - ``last``: the batch that says how long to wait for more messages; None if there was none yet.
+    - ``withheld``: how many messages wait at the broker that nobody has, and that do not come; None while it
+      is asked. It is asked only once there was silence for ``idle_timeout``.
     """
 
     statuses: Sequence[ReceiverStatus]
@@ -263,6 +269,7 @@ class Situation:
     idle_timeout: float
     has_unwritten: bool = False
     last: LastBatch | None = None
+    withheld: int | None = 0
 
     @property
     def new(self) -> int:
@@ -298,6 +305,17 @@ class Situation:
         return self.now - max((status.last_active for status in statuses), default=float("-inf"))
 
     @property
+    def is_silent(self) -> bool:
+        """Whether silence may end the run, if the broker has nothing for it."""
+        return self.silence >= self.idle_timeout
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all was read, as far as silence and the broker say."""
+        patient = self.withheld != 0 and self.silence < WITHHELD_MAX
+        return self.is_silent and not patient
+
+    @property
     def refill_left(self) -> float:
         """Seconds for which a batch may still wait for the un-acked window to fill again."""
         return 0.0 if self.last is None else max(0.0, self.last.next_waits_until() - self.now)
@@ -311,6 +329,8 @@ class Situation:
             QUIET_PERIOD - self.silence,
             QUIET_PERIOD_MAX - self.waited,
             self.drain_until - self.now,
+            # The broker is asked again.
+            QUIET_PERIOD_MAX if self.is_silent and self.withheld != 0 else 0.0,
         )
         return self.now + min((one for one in left if one > 0), default=0.0)
 
@@ -337,7 +357,7 @@ def decide(mode: Mode, limits: BatchLimits, situation: Situation) -> Decision:
         return Decision.CUT if _batch_is_complete(mode, limits, situation) else Decision.WAIT
     is_over = situation.complete
     if is_over is None:
-        is_over = situation.silence >= situation.idle_timeout
+        is_over = situation.is_read
     return Decision.NOTHING_NEW if is_over else Decision.WAIT
 
 
@@ -410,7 +430,7 @@ def end_of_drain(limits: BatchLimits, situation: Situation) -> str | None:
         return why
     if situation.now >= situation.drain_until:
         return "maxDrainTime"
-    return "idleTimeout" if situation.silence >= situation.idle_timeout else None
+    return "idleTimeout" if situation.is_read else None
 
 
 def leaves_more(mode: Mode, situation: Situation, shares: Mapping[str, int]) -> bool:
@@ -418,6 +438,6 @@ def leaves_more(mode: Mode, situation: Situation, shares: Mapping[str, int]) -> 
 
     In any mode but STREAMING it also does if messages were still coming when it was cut.
     """
-    if any(one.full or one.new > shares[one.name] for one in situation.available):
+    if situation.withheld or any(one.full or one.new > shares[one.name] for one in situation.available):
         return True
     return mode is not Mode.STREAMING and not situation.complete and situation.silence < QUIET_PERIOD

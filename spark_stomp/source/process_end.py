@@ -24,6 +24,11 @@ _PERIOD = 0.25
 _STARTED_BY_SPARK = ("PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SOCK_PATH")
 
 
+def started_by_spark() -> bool:
+    """Whether the parent of this process is the JVM of a driver."""
+    return any(name in os.environ for name in _STARTED_BY_SPARK)
+
+
 class SigtermHandler:
     """Runs ``work`` at SIGTERM and then ends the process. Only a main thread can install it."""
 
@@ -72,7 +77,7 @@ class ParentWatch:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        if any(name in os.environ for name in _STARTED_BY_SPARK):
+        if started_by_spark():
             parent = os.getppid()
             watch = in_context(lambda: self._watch(parent))
             threading.Thread(target=watch, name="stomp-parent-watch", daemon=True).start()

@@ -14,10 +14,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from spark_stomp.errors import DrainTimeout, StompError, StreamTimeout, SubscribeTimeout
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
-from spark_stomp.quoting import counted
+from spark_stomp.quoting import counted, duration
 from spark_stomp.receiver.status import by_the_clock
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
+from spark_stomp.source.neighbours import Neighbours
 from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, Offset, Range, split, task_bytes
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
@@ -112,7 +113,8 @@ class QueryRuntime:
             on_failure=self._receivers.news.tell,
         )
         self._monitor = Monitor(self._waiting, self._counts)
-        self._standings = Standings(options, self._receivers.statuses)
+        self._neighbours = Neighbours(options, self._identity)
+        self._standings = Standings(options, self._receivers.statuses, self._have_looked)
         self._call: OffsetCall | None = None
         self._cut_at = 0.0
         self._raised: StompError | None = None
@@ -124,6 +126,7 @@ class QueryRuntime:
         self._turn = 0
         self._drain_until = float("inf")
         self._more_waiting = False
+        self._withheld = 0
         self._sigterm = SigtermHandler(self.stop)
         self._parent = ParentWatch(self._sigterm.finish)
         self._stop_lock = threading.Lock()
@@ -135,7 +138,8 @@ class QueryRuntime:
         journal = receivers.pop(JOURNAL, None)
         observed = self._observed() if running else Observed(committed_at=self._receivers.committed_at)
         odd = self._receivers.odd.counts
-        totals = TotalsPart(self._logs.rows, self._more_waiting, list(receivers.values()), observed, odd)
+        every = [*receivers.values()]
+        totals = TotalsPart(self._logs.rows, self._more_waiting, every, observed, odd, self._withheld)
         return QueryPart(
             self._identity,
             totals.shown(),
@@ -148,6 +152,7 @@ class QueryRuntime:
             number=1 if self._status is None else self._status.number,
             observed=observed,
             told=self._options.told,
+            sharing=self._neighbours.sharing,
             of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.told.items()},
         ).shown()
 
@@ -178,6 +183,12 @@ class QueryRuntime:
         self._committer.start()
         self._monitor.start()
         self._standings.start()
+        self._neighbours.join()
+
+    def _have_looked(self) -> None:
+        """The broker was asked, which is a time to look for other sources too."""
+        self._neighbours.look()
+        self._receivers.news.tell()
 
     def _waiting(self, rate: float) -> Waiting | None:
         """What the query waits for; None once it ends. ``rate``: messages received in a second."""
@@ -266,11 +277,13 @@ class QueryRuntime:
         # With a one-time trigger this may be the only batch, so it takes all there is.
         limits = replace(self._limits, halves=mode is Mode.STREAMING)
         self._receivers.fix_ends(until_now=mode is not Mode.STREAMING)
+        if mode is not Mode.STREAMING and not self._recent:
+            self._standings.begin_run_that_ends()
         news = self._receivers.news
         while True:
             seen = news.latest
             self._raise_failure()
-            situation = self._situation(start)
+            situation = self._situation(start, mode)
             begin = self._logs.offset(start, {})
             decision = decide(mode, limits, situation)
             self._call = call = OffsetCall(mode, limits, situation, decision)
@@ -288,6 +301,7 @@ class QueryRuntime:
                     )
                 if mode is not Mode.STREAMING:
                     self._finish_run(situation)
+                    self._note_withheld(situation)
                 self._nothing_since = seen if situation.waits_for_news else None
                 self._call = replace(call, answered=True)
                 return begin
@@ -336,6 +350,7 @@ class QueryRuntime:
     def _log_what_is_left(self, mode: Mode, situation: Situation, *, only: bool) -> None:
         # Logged when the batch is cut: at the end of the run Spark no longer reads what this process writes.
         if mode is Mode.WHOLE:
+            self._note_withheld(situation)
             reason = end_of_drain(self._limits, situation)
             text = "the first batch of this run is a drain, which ended because of %s"
             if self._more_waiting and only:
@@ -346,7 +361,20 @@ class QueryRuntime:
             streams, queues = self._options.streams, self._options.queues
             log.warning(left_behind(streams=bool(streams), queues=bool(queues)))
 
-    def _situation(self, start: Offset) -> Situation:
+    def _note_withheld(self, situation: Situation) -> None:
+        """At the end of a run, or of a drain in one batch: what the broker does not give."""
+        self._withheld = situation.withheld or 0
+        if self._withheld:
+            self._more_waiting = True
+            log.warning(
+                "nothing has come for %s, and this ends without %s that wait there and that nobody has, %s. "
+                "Start the query again once that is mended",
+                duration(situation.silence),
+                counted(self._withheld, "message"),
+                self._standings.why_withheld(),
+            )
+
+    def _situation(self, start: Offset, mode: Mode) -> Situation:
         now = time.monotonic()
         statuses = self._receivers.statuses()
         # Read before ``available``, so that frames that become durable in between are not missed.
@@ -356,7 +384,7 @@ class QueryRuntime:
             self._pending_since = None
         elif self._pending_since is None:
             self._pending_since = now
-        return Situation(
+        situation = Situation(
             statuses=statuses,
             available=available,
             now=now,
@@ -366,6 +394,9 @@ class QueryRuntime:
             has_unwritten=has_unwritten,
             last=LastBatch.largest(self._recent),
         )
+        if mode is Mode.STREAMING or not situation.is_silent:
+            return situation
+        return replace(situation, withheld=self._standings.withheld(now - situation.silence))
 
     def _finish_run(self, situation: Situation) -> None:
         """Wait for the receipts of the run's last ACKs. Raises DrainTimeout if a connection is lost."""
@@ -435,6 +466,7 @@ class QueryRuntime:
             # A query that starts again at once takes the file of a source that is being stopped.
             self._status.write_soon()
         try:
+            self._neighbours.leave()
             self._standings.stop()
             self._monitor.stop()
             self._committer.stop(_LAST_LOOK)

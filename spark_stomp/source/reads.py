@@ -20,7 +20,7 @@ import pyarrow as pa
 from spark_stomp.arrow import Oddity, OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.columns import MALFORMED, Projection
-from spark_stomp.errors import OptionError, StreamTimeout, StreamTruncated, TooManyMessages
+from spark_stomp.errors import OptionError, StompError, StreamTimeout, StreamTruncated, TooManyMessages
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch, report
 from spark_stomp.logs import get_log, show
@@ -44,6 +44,7 @@ from spark_stomp.receiver import (
     begin_of,
     stream_ends,
 )
+from spark_stomp.transport.standing import Told, standing, why_withheld
 
 log = get_log(__name__)
 
@@ -118,6 +119,8 @@ def read_ranges(ranges: FrameRanges, settings: RowSettings) -> Iterator[pa.Recor
 
 # Seconds after which a task looks again, although its receiver has no news.
 _LOOK_AGAIN = 1.0
+# Queues of which the broker is asked how much waits there.
+_MOST_ASKED = 5
 # Seconds between two log lines of a batch read that takes long.
 _LOG_EVERY = 10.0
 # Seconds in which more may come before a task takes what has come. With six messages a read, as RabbitMQ
@@ -143,8 +146,23 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
     receiver = Receiver(settings, deliveries, changed.set, LookReading)
     look = receiver.reading
     assert isinstance(look, LookReading)
-    yield from take(receiver, deliveries, changed, look.left)
+    withheld = Counter[str]()
+
+    def left(since: float) -> float | None:
+        seconds = look.left(since)
+        if seconds is not None and seconds <= 0.0 and not look.is_late:
+            withheld.update(_withheld(options, look, receiver.status().connection.peer))
+        return seconds
+
+    yield from take(receiver, deliveries, changed, left)
     _warn(options, look)
+    if withheld:
+        log.warning(
+            "the batch read lacks %s that wait there and that nobody has, in %s: %s",
+            counted(withheld.total(), "message"),
+            listed([*withheld]),
+            why_withheld(look.dialect.name, options.selector),
+        )
     cut_off_by = f"maxDrainTime ({options.max_drain_time:g}s)" if look.is_late else None
     if look.too_many:
         _check_capped(options)
@@ -157,6 +175,25 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
             ", ".join(options.destinations),
             cut_off_by,
         )
+
+
+def _withheld(options: SourceOptions, look: LookReading, peer: str) -> dict[str, int]:
+    """How many messages of each queue the broker does not give, as far as it tells.
+
+    While the look has messages, figures that are not those of now would count these.
+    """
+    found = {}
+    for queue in options.destinations[:_MOST_ASKED]:
+        try:
+            asked_at = time.monotonic()
+            told = standing(options.connection, look.dialect, queue, peer, options.selector)
+        except StompError as error:
+            log.debug("how much waits in %s is not known: %s", queue, error)
+            break
+        one = Told(told, time.time(), asked_at, 1, look.dialect)
+        if one.withheld and (not look.taken.total() or asked_at >= look.last_active + one.settling):
+            found[queue] = one.withheld
+    return found
 
 
 def refuse_topics(options: SourceOptions) -> None:
@@ -290,6 +327,12 @@ def _warn(options: SourceOptions, look: LookReading) -> None:
     taken = [one for one in options.destinations if not (dialect.is_topic(one) or dialect.browses(one))]
     if taken:
         cost = "" if dialect.unsubscribe_returns else ". It counts each of them as delivered once more"
+        if dialect.count_limit is not None and look.delivered_before >= dialect.count_limit // 2:
+            cost += (
+                f", the {look.delivered_before + 1}th time (x-delivery-count). A quorum queue drops or "
+                f"dead-letters a message after {dialect.count_limit} unless a policy says otherwise "
+                "(RabbitMQ from 4.0 on). Each action of Spark looks again: keep what it shows with .cache()"
+            )
         log.warning(
             "the batch read of %s took %s and gives all back un-acked, because this broker cannot browse%s",
             listed(taken),

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from spark_stomp.errors import PasswordUnreadable, StompError, UnsupportedError
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SourceOptions
+from spark_stomp.quoting import listed, shown
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.transport.logins import fingerprint, password_of
-from spark_stomp.transport.standing import LoginNotAccepted, Told, standing
+from spark_stomp.transport.standing import LoginNotAccepted, NotTold, Told, standing, why_withheld
 
 log = get_log(__name__)
 
 # Seconds before each question, also before the first one: short runs ask nothing.
 _PERIOD: Final = 30.0
-# Queues that are asked for, because each question is a connection.
+# Queues that are asked for, because each question is a connection; and seconds after which, at the end of a
+# run, no further one is asked for.
 _MOST_ASKED: Final = 5
+_LONGEST: Final = 10.0
+# Seconds between two questions at the end of a run while messages wait.
+_AGAIN: Final = 2.0
 # Seconds that a connection for a question may take.
 _PATIENCE: Final = 5.0
 # Seconds after which a refused password is sent again. No figure is worth an account that is locked, and some
@@ -34,19 +41,31 @@ class Standings:
 
     A broker that does not tell it of a queue is not asked again, unless the query names ``managementUrl``.
     The password may have changed since the query has connected: a refused one is not sent again for long.
+    ``on_told`` is called after each round of questions.
 
     Attributes:
         told: the last answers, by queue. One that could not be renewed is gone.
     """
 
-    def __init__(self, options: SourceOptions, statuses: Callable[[], Sequence[ReceiverStatus]]) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        statuses: Callable[[], Sequence[ReceiverStatus]],
+        on_told: Callable[[], None] = lambda: None,
+    ) -> None:
         self.told: dict[str, Told] = {}
         patience = min(options.connection.connect_timeout, _PATIENCE)
         self._options = replace(options.connection, connect_timeout=patience)
+        self._selector = options.selector
         self._queues = frozenset(options.queues)
         self._statuses = statuses
+        self._on_told = on_told
         self._not_told: set[str] = set()
         self._refused: tuple[bytes, float] | None = None
+        self._ends = self._tried = False
+        # When the queues were last asked for, all of them.
+        self._asked_at = float("-inf")
+        self._woken = threading.Event()
         self._stopping = threading.Event()
 
     def start(self) -> None:
@@ -56,27 +75,93 @@ class Standings:
     def stop(self) -> None:
         """Ask no more. A question that is under way is not waited for."""
         self._stopping.set()
+        self._woken.set()
+
+    def begin_run_that_ends(self) -> None:
+        """Find out now, of one queue, whether the broker tells: at the end of the run somebody waits."""
+        self._ends = True
+        self._woken.set()
+
+    def withheld(self, since: float) -> int | None:
+        """How many messages wait that nobody has and the query does not get, by questions after the monotonic
+        time ``since``, when the query became quiet; 0 if the broker does not tell.
+
+        None while it is asked. Some are asked again until their figures are those of now.
+        """
+        if self._not_told >= self._queues or self._is_refused():
+            return 0
+        asked_at, told = self._asked_at, [*self.told.values()]
+        left = sum(one.withheld for one in told)
+        # A queue may be so new that its figures are not known yet.
+        if asked_at >= since and not left and all(one.standing.ready is not None for one in told):
+            return 0
+        if asked_at < since or time.monotonic() - asked_at >= _AGAIN:
+            self._woken.set()
+        settled = asked_at >= since + max((one.settling for one in told), default=0.0)
+        return left if settled else None
+
+    def why_withheld(self) -> str:
+        """Of which queues :meth:`withheld` told, and why that may be."""
+        told = {name: one.dialect.name for name, one in self.told.items() if one.withheld}
+        return f"in {listed([*told])}: {why_withheld(next(iter(told.values())), self._selector)}"
+
+    def _warn_of_names(self) -> None:
+        """Warn once of each name in ``url`` that stands for several machines: one of them is read."""
+        for host in dict.fromkeys(one.host for one in self._options.endpoints):
+            with suppress(OSError, UnicodeError):
+                found = socket.getaddrinfo(host, None, 0, socket.SOCK_STREAM)
+                # A machine may have one of each family.
+                most = max(Counter(family for family, _ in {(one[0], one[4][0]) for one in found}).values())
+                if most > 1:
+                    log.warning(
+                        "%s in url stands for %d addresses, and the first that answers is read, also with "
+                        "several connections. If these are brokers with messages of their own, and no "
+                        "cluster that shares them, most are never read: give each address its own source",
+                        shown(host),
+                        most,
+                    )
 
     def _run(self) -> None:
-        while not self._stopping.wait(_PERIOD):
-            self.ask()
+        self._warn_of_names()
+        while not self._stopping.is_set():
+            self._woken.wait(_PERIOD)
+            if self._stopping.is_set():
+                return
+            try:
+                self.ask()
+            except Exception as error:  # noqa: BLE001 - no figure may end the thread, for which a run waits
+                log.warning("how much waits in the queues is not known: %r", error)
+                self.told, self._not_told = {}, {*self._queues}
+            # Who waits looks at what was told, and asks again.
+            self._woken.clear()
+            self._on_told()
 
     def ask(self) -> None:
         """Ask once for each queue that a connected receiver reads."""
+        begun = time.monotonic()
         if self._is_refused():
             self.told = {}
             return
-        connected = [one for one in self._statuses() if one.connection.connected]
+        most = None if self._tried else 1
+        if not self._ends:
+            most = _MOST_ASKED
+        self._tried = True
+        statuses = self._statuses()
+        connected = [one for one in statuses if one.connection.connected]
+        quiet_since = max((one.last_active for one in statuses), default=begun)
         readers = Counter(name for one in connected for name in one.destinations if name in self._queues)
         at = {queue: one.connection for one in connected for queue in one.destinations}
         told: dict[str, Told] = {}
-        for queue, own in readers.most_common(_MOST_ASKED):
+        # To count what a selector wants, a broker looks at all that the queue has.
+        selector = self._selector if self._ends or begun - quiet_since >= _PATIENCE else None
+        for queue, own in readers.most_common(most):
             dialect = at[queue].dialect
-            if dialect is None or queue in self._not_told or self._stopping.is_set():
+            late = time.monotonic() - begun > _LONGEST
+            if dialect is None or queue in self._not_told or self._stopping.is_set() or late:
                 continue
             asked_at = time.monotonic()
             try:
-                found = standing(self._options, dialect, queue, at[queue].peer)
+                found = standing(self._options, dialect, queue, at[queue].peer, selector)
             except LoginNotAccepted as error:
                 log.debug("how much waits in the queues is not known: %s", error.message)
                 self._refused = self._password(), asked_at
@@ -84,12 +169,14 @@ class Standings:
             except UnsupportedError as error:
                 log.debug("how much waits in %s is not known: %s", queue, error.message)
                 if self._options.management_url is None:
-                    self._not_told.add(queue)
+                    self._not_told |= self._queues if isinstance(error, NotTold) else {queue}
             except StompError as error:
                 log.debug("how much waits in %s is not known: %s", queue, error)
             else:
-                told[queue] = Told(found, time.time(), asked_at, own)
+                told[queue] = Told(found, time.time(), asked_at, own, dialect)
         self.told = told
+        if most is None:
+            self._asked_at = begun
 
     def _is_refused(self) -> bool:
         """Whether the password of now was refused lately."""

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Final
 
 from spark_stomp.logs import get_log, in_context
@@ -17,7 +18,14 @@ from spark_stomp.quoting import counted, duration, listed
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import by_the_clock
 from spark_stomp.source.malloc import give_back_memory
-from spark_stomp.source.planning import BatchLimits, Decision, LastBatch, Mode, Situation
+from spark_stomp.source.planning import (
+    WITHHELD_MAX,
+    BatchLimits,
+    Decision,
+    LastBatch,
+    Mode,
+    Situation,
+)
 from spark_stomp.status.receivers import Observed, Waiting
 from spark_stomp.transport.standing import Told, waits
 
@@ -25,7 +33,7 @@ log = get_log(__name__)
 
 EMPTY_OR_TAKEN: Final = " (it is empty, or another consumer has them)"
 """What the query itself cannot know of a queue that brings nothing."""
-# Seconds after which a broker's figures are those of now: RabbitMQ's may be five seconds old (4.3.6).
+# Seconds without a message after which it is worth a word that messages wait.
 _SETTLED = 5.0
 # Seconds between two looks, and how many looks a rate is taken over.
 _PERIOD, _LOOKS = 1.0, 11
@@ -118,6 +126,10 @@ def _end_of_run(known: QuerySnapshot, call: OffsetCall) -> Waiting:
     ends = f"after {duration(seen.idle_timeout)} without a message (idleTimeout)"
     if seen.drain_until < float("inf"):
         ends += f", in {duration(max(0.0, seen.drain_until - known.now))} at most (maxDrainTime)"
+    if seen.is_silent and seen.withheld:
+        left = min(WITHHELD_MAX - seen.silence, seen.drain_until - seen.now) - (known.now - seen.now)
+        text = f"{counted(seen.withheld, 'message')} that wait there, that nobody has and that do not come"
+        return Waiting("withheld", f"the broker: {text}; the run ends in {duration(max(0.0, left))} at most")
     if not seen.new:
         return Waiting("drain", f"the broker: a first message; the run ends {ends}")
     return Waiting(
@@ -151,23 +163,32 @@ def _broker(known: QuerySnapshot) -> Waiting:
     unacked = sum(one.unacked for one in known.statuses)
     if unacked:
         return Waiting("broker", f"the broker: nothing new, {counted(unacked, 'message')} un-acked")
-    if missing := [name for one in known.statuses for name in one.missing]:
-        return Waiting(
-            "queue",
-            f"the broker: a first message in {listed(missing)}, which was not there before this "
-            "query: check the name",
-        )
-    return Waiting("broker", f"the broker: nothing un-acked and nothing new{_waits(known)}")
+    if missing := {name: since for one in known.statuses for name, since in one.missing.items()}:
+        return _missing(missing)
+    return _nothing_new(known)
 
 
-def _waits(known: QuerySnapshot) -> str:
-    """What the broker told of all queues since the query has nothing more of them."""
+def _missing(missing: Mapping[str, float | None]) -> Waiting:
+    deleted = {name: since for name, since in missing.items() if since is not None}
+    if not deleted:
+        why = "was not there before this query: check the name"
+    else:
+        at = datetime.fromtimestamp(min(deleted.values()), timezone.utc).isoformat(timespec="seconds")
+        why = f"was deleted (noticed at {at}) and which this query has made anew, empty and without bindings"
+    names = listed([*(deleted or missing)])
+    return Waiting("queue", f"the broker: a first message in {names}, which {why}")
+
+
+def _nothing_new(known: QuerySnapshot) -> Waiting:
+    """With what the broker told of the queues since the query has nothing more of them."""
     told = [known.told.get(queue) for queue in {name for one in known.statuses for name in one.destinations}]
-    quiet = max(one.last_active for one in known.statuses) + _SETTLED
-    every = [one for one in told if one is not None and one.asked_at >= quiet]
-    if len(every) < len(told):
-        return EMPTY_OR_TAKEN
-    return f" ({waits((one.standing for one in every), sum(one.own for one in every))})"
+    quiet = max(one.last_active for one in known.statuses)
+    every = [one for one in told if one is not None and one.asked_at >= quiet + _SETTLED]
+    on = "withheld" if any(one.withheld for one in every) else "broker"
+    text = EMPTY_OR_TAKEN
+    if every and (on == "withheld" or len(every) == len(told)):
+        text = f" ({waits((one.standing for one in every), sum(one.own for one in every))})"
+    return Waiting(on, f"the broker: nothing un-acked and nothing new{text}")
 
 
 class Monitor:

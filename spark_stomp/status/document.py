@@ -96,6 +96,7 @@ class TotalsFigures(TypedDict):
     bodies_lost: int
     bodies_hollow: int
     more_waiting: bool
+    withheld: int
     receivers: int
     connected: int
     window_full: bool
@@ -143,6 +144,7 @@ class QueryStatus(TypedDict):
     totals: TotalsFigures
     receivers: dict[str, ReceiverFigures]
     queues: dict[str, QueueFigures]
+    shares_with: list[str]
     journal: JournalFigures | None
     sink: SinkFigures | None
     file: str

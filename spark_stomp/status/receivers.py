@@ -70,6 +70,11 @@ class ReceiverPart(Part):
         """Whether the receiver is subscribed."""
         return self.status.connection.connected
 
+    @Figure()
+    def peer(self) -> str | None:
+        """The address of the broker that it is, or was last, connected to; null before the first."""
+        return self.status.connection.peer or None
+
     @Time()
     def connected_since(self) -> float | None:
         """Since when the receiver is subscribed."""
@@ -216,6 +221,7 @@ class TotalsPart(Part):
     of_receivers: list[Figures]
     observed: Observed = field(default_factory=Observed)
     odd: Mapping[str, int] = field(default_factory=dict)
+    left_there: int = 0
 
     @Counter(label="rows")
     def rows(self) -> int:
@@ -261,6 +267,11 @@ class TotalsPart(Part):
     def more_waiting(self) -> bool:
         """Whether the last batch probably left messages behind."""
         return self.leaves_more
+
+    @Gauge(label="withheld")
+    def withheld(self) -> int:
+        """At the end of a run: messages that wait at the broker, that nobody has, and that did not come."""
+        return self.left_there
 
     @Figure()
     def receivers(self) -> int:

@@ -160,6 +160,7 @@ class QueryPart(Part):
     observed: Observed = field(default_factory=Observed)
     told: tuple[tuple[str, str | None], ...] = ()
     of_queues: Figures = field(default_factory=dict)
+    sharing: tuple[str, ...] = ()
 
     @Figure()
     def version(self) -> int:
@@ -277,6 +278,11 @@ class QueryPart(Part):
     def queues(self) -> Figures:
         """What the broker tells of the first five queues, by their names; asked every 30 seconds."""
         return self.of_queues
+
+    @Figure()
+    def shares_with(self) -> list[str]:
+        """Queries of the same driver that read one of its queues too: each gets a part of the messages."""
+        return list(self.sharing)
 
     @Figure()
     def journal(self) -> Figures | None:

@@ -50,6 +50,10 @@ _WILDCARDS: Final = re.compile(r"[*#>]")
 _NO_RIGHT: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
+class NotTold(UnsupportedError):
+    """The broker tells nothing of any queue."""
+
+
 class LoginNotAccepted(UnsupportedError):
     """The broker does not tell it, because it refuses the login of the question."""
 
@@ -62,6 +66,9 @@ class Standing:
     - ``ready``, ``unacked``, ``consumers``: messages that wait, messages that consumers have, and how many
       consumers there are; None if there is no queue, or it is so new that the broker does not know.
     - ``alarm``: why the broker takes no messages for it; None if nothing is known.
+    - ``scheduled``: messages that it has, and gives to nobody before their time. They are not ``ready``.
+    - ``wanted``: how many of those that are ready the selector may want; None without one.
+    - ``passing``: whether the broker deletes it once it is empty and nobody reads it.
     """
 
     is_there: bool
@@ -69,6 +76,9 @@ class Standing:
     unacked: int | None = None
     consumers: int | None = None
     alarm: str | None = None
+    scheduled: int = 0
+    wanted: int | None = None
+    passing: bool = False
 
     def __str__(self) -> str:
         if not self.is_there:
@@ -76,7 +86,10 @@ class Standing:
         if self.ready is None or self.unacked is None or self.consumers is None:
             return "is there, and its figures are not known yet"
         waits = "message waits" if self.ready == 1 else "messages wait"
-        return f"{self.ready:,} {waits}, {self.unacked:,} un-acked, {counted(self.consumers, 'consumer')}"
+        later = f", {self.scheduled:,} scheduled for later" if self.scheduled else ""
+        return (
+            f"{self.ready:,} {waits}{later}, {self.unacked:,} un-acked, {counted(self.consumers, 'consumer')}"
+        )
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,18 @@ class Told:
     at: float
     asked_at: float
     own: int
+    dialect: Dialect
+
+    @property
+    def settling(self) -> float:
+        """Seconds after which the figures are those of now. RabbitMQ's may be five seconds old (4.3.6)."""
+        return 5.0 if self.dialect.name == "rabbitmq" else 1.0
+
+    @property
+    def withheld(self) -> int:
+        """How many messages wait for a consumer that has nothing of the queue, and should get them."""
+        wanted = self.standing.wanted
+        return wanted if wanted is not None else self.standing.ready or 0
 
 
 def waits(told: Iterable[Standing], own: int) -> str:
@@ -98,63 +123,100 @@ def waits(told: Iterable[Standing], own: int) -> str:
     ready = sum(one.ready or 0 for one in every)
     unacked = sum(one.unacked or 0 for one in every)
     others = max(0, sum(one.consumers or 0 for one in every) - own)
-    text = f"{ready:,} wait there, {counted(others, 'other consumer')}"
+    here = f"{ready:,} wait there"
+    if later := sum(one.scheduled for one in every):
+        here += f", {later:,} are scheduled for later"
+    text = f"{here}, {counted(others, 'other consumer')}"
     if unacked and not others:
-        text = f"{ready:,} wait there, and {unacked:,} that it gave to this query have not come"
+        text = f"{here}, and {unacked:,} that it gave to this query have not come"
     return "; ".join([text, *dict.fromkeys(one.alarm for one in every if one.alarm)])
 
 
-def standing(options: ConnectionOptions, dialect: Dialect, destination: str, peer: str) -> Standing:
+def why_withheld(dialect: str, selector: str | None) -> str:
+    """Why a broker may give none of the messages that wait to a consumer that has nothing: a clause."""
+    why = {
+        "activemq": "the queue is paused, or another consumer has it or their groups for itself (exclusive)",
+        "artemis": "the queue is paused, it waits for more consumers (consumers-before-dispatch), or another "
+        "consumer has it or their groups for itself (exclusive)",
+        "rabbitmq": "another consumer has the queue for itself (x-single-active-consumer)",
+    }.get(dialect, "the queue is paused, or another consumer has it for itself")
+    if selector is not None and dialect == "activemq":
+        why = (
+            "the selector wants none of them, or those that it wants stand behind more others than ActiveMQ "
+            f"looks at (maxPageSize, 200 by default; with lazyDispatch the prefetch); or {why}"
+        )
+    return why
+
+
+def standing(
+    options: ConnectionOptions, dialect: Dialect, destination: str, peer: str, selector: str | None = None
+) -> Standing:
     """What the broker at ``peer`` tells of the queue ``destination``, asked over a connection of its own.
 
-    Raises UnsupportedError, with the reason, if the broker does not tell it, LoginNotAccepted if that is the
-    login; and what ``open_connection`` raises.
+    With ``selector`` also how many of its messages that wants, if the broker tells. A wildcard of ActiveMQ
+    has the sums of its queues.
+
+    Raises UnsupportedError, with the reason, if the broker does not tell it, NotTold if it tells nothing of
+    any queue, LoginNotAccepted if that is the login; and what ``open_connection`` raises.
     """
     if not dialect.is_queue(destination):
         raise UnsupportedError("only queues have such figures")
     ask = {"activemq": _of_activemq, "artemis": _of_artemis, "rabbitmq": _of_rabbitmq}.get(dialect.name)
     if ask is None:
-        raise UnsupportedError(f"how to ask this broker ({dialect.name}) is not known")
-    if dialect.name != "rabbitmq" and _WILDCARDS.search(destination):
+        raise NotTold(f"how to ask this broker ({dialect.name}) is not known")
+    if dialect.name == "artemis" and _WILDCARDS.search(destination):
         raise UnsupportedError("the broker tells the figures of one queue, and this is a wildcard")
     try:
         # Only one connection may have the client id: that of the query.
-        return ask(at_peer(replace(options, client_id=None), peer), stream_name(destination))
+        found = ask(at_peer(replace(options, client_id=None), peer), stream_name(destination), selector)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise UnsupportedError("the broker's answer is not understood") from None
+    if selector is None or found.wanted is not None:
+        return found
+    # ActiveMQ does not say how many. It has looked at a page of them.
+    ready = found.ready or 0
+    return replace(found, wanted=ready if ready > (dialect.page_size or 0) else 0)
 
 
 # --- over STOMP
 
 
-def _of_activemq(options: ConnectionOptions, queue: str) -> Standing:
+def _of_activemq(options: ConnectionOptions, queue: str, _: str | None) -> Standing:
+    names = ",".join(f"queue://{stream_name(one)}" for one in queue.split(","))
     asked = {
-        "queue": _Question(f"{_STATISTICS}Destination.queue://{queue}"),
+        "queue": _Question(f"{_STATISTICS}Destination.{names}"),
         "broker": _Question(f"{_STATISTICS}Broker"),
     }
     try:
         found = _answers(options, (("destination", "/temp-queue/standing"),), asked)
     except (ReceiptTimeout, BrokerError):
-        raise UnsupportedError("ActiveMQ tells it only with its plugin <statisticsBrokerPlugin/>") from None
-    told, broker = (dict(_ENTRY.findall(found.get(name, b"").decode())) for name in asked)
+        raise NotTold("ActiveMQ tells it only with its plugin <statisticsBrokerPlugin/>") from None
+    every, (broker,) = ([dict(_ENTRY.findall(one.decode())) for one in found[name]] for name in asked)
     limits = {"memory": "memoryPercentUsage", "store": "storePercentUsage", "temp": "tempPercentUsage"}
     full = [name for name, key in limits.items() if int(broker.get(key, 0)) >= _FULL]
     alarm = f"the limit of {' and '.join(full)} is reached (systemUsage)" if full else None
-    if int(told.get("memoryPercentUsage", 0)) >= _FULL:
+    if any(int(told.get("memoryPercentUsage", 0)) >= _FULL for told in every):
         alarm = "the queue has reached its memoryLimit (producer flow control)"
-    if not told:
+    if not every:
         return Standing(is_there=False, alarm=alarm)
-    unacked = int(told["inflightCount"])
-    return Standing(True, int(told["size"]) - unacked, unacked, int(told["consumerCount"]), alarm)
+    unacked = sum(int(told["inflightCount"]) for told in every)
+    # Each consumer of a wildcard is one of every queue.
+    consumers = max(int(told["consumerCount"]) for told in every)
+    return Standing(True, sum(int(told["size"]) for told in every) - unacked, unacked, consumers, alarm)
 
 
-def _of_artemis(options: ConnectionOptions, queue: str) -> Standing:
+def _of_artemis(options: ConnectionOptions, queue: str, selector: str | None) -> Standing:
     address, _, name = queue.partition("::")
     which = {"field": "name", "operation": "EQUALS", "value": name or address}
     queues = (("_AMQ_ResourceName", "broker"), ("_AMQ_OperationName", "listQueues"))
     settings = (("_AMQ_ResourceName", "broker"), ("_AMQ_OperationName", "getAddressSettingsAsJSON"))
     limit = (("_AMQ_ResourceName", f"address.{address}"), ("_AMQ_Attribute", "addressLimitPercent"))
-    asked = {
+    count = (("_AMQ_ResourceName", f"queue.{name or address}"), ("_AMQ_OperationName", "countMessages"))
+    # It looks at all messages of the queue to count them.
+    by_selector = (
+        {} if selector is None else {"wanted": _Question(_MANAGEMENT, count, json.dumps([selector]).encode())}
+    )
+    asked = by_selector | {
         "queues": _Question(_MANAGEMENT, queues, json.dumps([json.dumps(which), 1, 1]).encode()),
         "settings": _Question(_MANAGEMENT, settings, json.dumps([address]).encode()),
         "limit": _Question(_MANAGEMENT, limit, b"[]"),
@@ -163,21 +225,23 @@ def _of_artemis(options: ConnectionOptions, queue: str) -> Standing:
     try:
         found = _answers(options, replies, asked)
     except (ReceiptTimeout, BrokerError):
-        raise UnsupportedError(
-            f"Artemis tells it only to a login with the right manage on {_MANAGEMENT}"
-        ) from None
-    listed = json.loads(json.loads(found["queues"])[0])["data"]
-    (percent,) = json.loads(found["limit"])
-    policy = str(json.loads(json.loads(found["settings"])[0]).get("addressFullMessagePolicy"))
+        raise NotTold(f"Artemis tells it only to a login with the right manage on {_MANAGEMENT}") from None
+    told = {name: json.loads(answers[0])[0] for name, answers in found.items()}
+    listed, percent = json.loads(told["queues"])["data"], told["limit"]
+    policy = str(json.loads(told["settings"]).get("addressFullMessagePolicy"))
     # With PAGE, messages that find no room in memory go to disk. With BLOCK a producer by STOMP does not wait
     # (seen with 2.56.0 in November 2026).
     full = isinstance(percent, int) and percent >= _FULL and policy in ("DROP", "FAIL")
     alarm = f"the address is full (address-full-policy {shown(policy)})" if full else None
     if not listed:
         return Standing(is_there=False, alarm=alarm)
-    unacked = int(listed[0]["deliveringCount"])
-    ready = int(listed[0]["messageCount"]) - unacked
-    return Standing(True, ready, unacked, int(listed[0]["consumerCount"]), alarm)
+    keys = ("messageCount", "deliveringCount", "scheduledCount", "consumerCount")
+    messages, unacked, scheduled, consumers = (int(listed[0].get(key, 0)) for key in keys)
+    ready, wanted = messages - unacked - scheduled, told.get("wanted")
+    # Its count has what consumers have, too. A selector that is none has a text for an answer.
+    known = min(max(0, wanted - unacked), ready) if isinstance(wanted, int) else None
+    passing = listed[0].get("autoDelete") == "true"
+    return Standing(True, ready, unacked, consumers, alarm, scheduled, known, passing)
 
 
 class _Question(NamedTuple):
@@ -188,13 +252,14 @@ class _Question(NamedTuple):
 
 def _answers(
     options: ConnectionOptions, replies: HeaderPairs, asked: Mapping[str, _Question]
-) -> dict[str, bytes]:
-    """The answers to questions, by their names. The broker answers in order, and always the last one.
+) -> dict[str, list[bytes]]:
+    """The answers to questions, by their names: none, one, or several. The broker answers in order, and
+    always the last one.
 
     Raises ReceiptTimeout if that answer does not come, BrokerError if the broker refuses, and
     LoginNotAccepted.
     """
-    token, found = secrets.token_hex(8), dict[str, bytes]()
+    token, found = secrets.token_hex(8), {name: list[bytes]() for name in asked}
     try:
         opened = open_connection(options, login_accepted=True)
     except LoginRefused as error:
@@ -206,23 +271,23 @@ def _answers(
             to = (("reply-to", replies[0][1]), ("correlation-id", token + name))
             session.request("SEND", (("destination", destination), *to, *headers), body)
         deadline = time.monotonic() + _TIMEOUT
-        while [*asked][-1] not in found:
+        while not found[[*asked][-1]]:
             if (left := deadline - time.monotonic()) <= 0:
                 raise ReceiptTimeout(f"{connection.peer} did not answer within {_TIMEOUT:g}s")
             for event in connection.poll(left):
                 if isinstance(event, ErrorReceived):
                     raise connection.error_of(event)
                 if isinstance(event, Frame) and (of := event.get("correlation-id", "")).startswith(token):
-                    found[of.removeprefix(token)] = event.body
+                    found[of.removeprefix(token)].append(event.body)
     return found
 
 
 # --- over HTTP
 
 
-def _of_rabbitmq(options: ConnectionOptions, queue: str) -> Standing:
+def _of_rabbitmq(options: ConnectionOptions, queue: str, _: str | None) -> Standing:
     if options.management_url is None:
-        raise UnsupportedError("RabbitMQ tells it at managementUrl alone")
+        raise NotTold("RabbitMQ tells it at managementUrl alone")
     alarms = _fetched(options, "health/checks/alarms").get("alarms", ())
     of = sorted({shown(str(one.get("resource"))) for one in alarms})
     alarm = f"RabbitMQ has an alarm for {' and '.join(of)}" if of else None

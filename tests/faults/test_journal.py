@@ -260,6 +260,36 @@ class TestRefused:
         query.again(failOnDataLoss="false")
         assert bodies(query.receive(20, 10)) == texts(20, 10)
 
+    def test_a_checkpoint_whose_copy_went_on(self, query: Query, caplog: pytest.LogCaptureFixture) -> None:
+        query.receive(0, 10)
+        query.commit()
+        planned = query.receive(10, 10)
+        query.end()
+        original = query.committed, query.planned
+        query.begin().read()
+        query.commit()
+        query.receive(20, 10)
+        query.end()
+        query.begin().read()
+        assert "the checkpoint knows of commits" not in caplog.text
+        query.end()
+        query.committed, query.planned = original
+        assert bodies(query.begin().read()) == bodies(planned)
+        told = "the checkpoint knows of commits up to 10 of the journal, the journal of commits up to 20"
+        assert caplog.text.count(told) == 1
+
+    def test_a_first_batch_whose_copy_went_on(self, query: Query, caplog: pytest.LogCaptureFixture) -> None:
+        planned = query.receive(0, 10)
+        query.end()
+        first = query.planned
+        query.begin().read()
+        assert "the checkpoint knows of commits" not in caplog.text
+        query.commit()
+        query.end()
+        query.committed, query.planned = None, first
+        assert bodies(query.begin().read()) == bodies(planned)
+        assert "knows of commits up to 0 of the journal, the journal of commits up to 10" in caplog.text
+
     @pytest.mark.rule("J.13")
     def test_an_older_copy_of_the_journal_under_a_planned_batch(
         self, begun: Query, devbroker: DevBroker, tmp_path: Path

@@ -14,6 +14,8 @@ from support.proxy import FaultProxy
 from support.waiting import wait_until
 
 from spark_stomp.errors import BrokerError, DestinationRefused, StompError
+from spark_stomp.options import parse_batch_options
+from spark_stomp.source.reads import browse
 
 pytestmark = pytest.mark.broker
 
@@ -145,6 +147,41 @@ def test_a_cancelled_subscription_names_both_causes(rabbitmq: RabbitMQ) -> None:
     with Run(rabbitmq.options(destination=queue)) as query:
         query.batch()
         says_why(query)
+
+
+@pytest.mark.rule("7.12")
+@on_every_rabbitmq
+@pytest.mark.parametrize("required", [False, True])
+def test_a_queue_that_is_deleted_while_a_query_runs(rabbitmq: RabbitMQ, required: bool) -> None:
+    """A SUBSCRIBE declares it anew, without its bindings."""
+    queue = rabbitmq.new_queue()
+    publish(rabbitmq.options(), queue, [b"a"])
+    with Run(rabbitmq.options(destination=queue, failOnMissingQueue=required)) as query:
+        query.gather(1)
+        query.commit()
+        rabbitmq.wait_for(queue, ready=0)
+        rabbitmq.delete_queue(queue)
+        if required:
+            wait_until(lambda: query.status.failure, what="the failure")
+            assert f"{queue} was deleted while this query ran" in str(query.status.failure)
+            return
+        says = f"a first message in {queue}, which was deleted"
+        wait_until(lambda: says in (query.status.document["waiting_for"] or ""), what=says)
+        assert query.status.document["waiting_on"] == "queue"
+        publish(rabbitmq.options(), queue, [b"b"])
+        assert [row["body"] for row in query.gather(1)] == [b"b"]
+        query.commit()
+        wait_until(lambda: query.status.document["waiting_on"] == "broker", what="an idle query")
+
+
+@pytest.mark.rule("7.13")
+@on_every_rabbitmq
+def test_a_look_makes_no_queue(rabbitmq: RabbitMQ) -> None:
+    queue = rabbitmq.new_queue()
+    for name in (queue, by_name(queue)):
+        with pytest.raises(DestinationRefused, match="there is no such queue, and a look makes none"):
+            list(browse(parse_batch_options(rabbitmq.options(destination=name))))
+    assert isinstance(refused(rabbitmq, by_name(queue)), DestinationRefused)
 
 
 def says_why(query: Run) -> None:

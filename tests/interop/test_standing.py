@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.brokers import Artemis, Broker, RabbitMQ, Unavailable
-from support.brokers.base import free_ports
-from support.brokers.fixtures import BrokerPool, missing
+from support.brokers import Broker
+from support.brokers.fixtures import BrokerPool
+from support.brokers.telling import ManagedRabbitMQ
 from support.driven import Run, publish
 from support.waiting import wait_until
 
@@ -20,60 +19,9 @@ from spark_stomp.transport.standing import Standing, standing, takes_messages
 
 pytestmark = pytest.mark.broker
 
-SEND = '<permission type="send" roles="amq"/>'
-
-
-class ManagedArtemis(Artemis):
-    """Its users may ask its management."""
-
-    def _create(self) -> None:
-        super()._create()
-        configuration = self._instance / "etc/broker.xml"
-        text = configuration.read_text()
-        configuration.write_text(text.replace(SEND, SEND + SEND.replace("send", "manage")))
-
-
-class ManagedRabbitMQ(RabbitMQ):
-    """With the management's plugin, at ``http_port``."""
-
-    def _configure(self) -> None:
-        super()._configure()
-        (self.http_port,) = free_ports(1)
-        plugins = self.folder / "etc/enabled_plugins"
-        plugins.write_text(plugins.read_text().replace("]", ",rabbitmq_management]"))
-        (self.folder / "etc/conf.d/zz-management.conf").write_text(
-            f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {self.http_port}\n"
-            "collect_statistics_interval = 500\n"
-        )
-
-
-@pytest.fixture(scope="module", params=["rabbitmq", "activemq", "artemis"])
-def told(
-    request: pytest.FixtureRequest, broker_pool: BrokerPool, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Broker]:
-    """A broker that tells how much waits."""
-    kinds: dict[str, type[Broker]] = {"rabbitmq": ManagedRabbitMQ, "artemis": ManagedArtemis}
-    if request.param not in kinds:
-        yield broker_pool.get(request.param)
-        return
-    broker = kinds[request.param](tmp_path_factory.mktemp(request.param))
-    try:
-        broker.start()
-        yield broker
-    except Unavailable as error:
-        missing(request.param, error)
-    finally:
-        broker.stop()
-
-
-def options(broker: Broker, **more: object) -> dict[str, str]:
-    if isinstance(broker, ManagedRabbitMQ):
-        more["managementUrl"] = f"http://127.0.0.1:{broker.http_port}"
-    return broker.options(**more)
-
 
 def ask(broker: Broker, queue: str) -> Standing:
-    connection = parse_sink_options(options(broker)).connection
+    connection = parse_sink_options(broker.options()).connection
     peer = connection.endpoints[0].address
     return standing(connection, dialect_named(broker.dialect), queue, peer)
 
@@ -81,7 +29,7 @@ def ask(broker: Broker, queue: str) -> Standing:
 def test_it_is_what_the_management_says(told: Broker) -> None:
     queue = told.new_queue()
     publish(told.options(), queue, [b"x"] * 7)
-    with Run(options(told, destination=queue, prefetch=20)) as run:
+    with Run(told.options(destination=queue, prefetch=20)) as run:
         run.gather(7)
         told.wait_for(queue, 0, unacked=7)
         wait_until(lambda: ask(told, queue) == Standing(True, 0, 7, 1), what="the figures of a consumer")
@@ -95,9 +43,9 @@ def test_a_query_that_has_nothing_says_who_has_it(told: Broker, monkeypatch: pyt
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.5)
     queue = told.new_queue()
     publish(told.options(), queue, [b"x"] * 7)
-    with Run(options(told, destination=queue, prefetch=20)) as other:
+    with Run(told.options(destination=queue, prefetch=20)) as other:
         other.gather(7)
-        with Run(options(told, destination=queue)) as run:
+        with Run(told.options(destination=queue)) as run:
             run.idle()
             waits = "the broker: nothing un-acked and nothing new (0 wait there, 1 other consumer)"
             wait_until(lambda: run.status.document["waiting_for"] == waits, what="the figures")
@@ -117,12 +65,12 @@ def test_a_queue_that_is_not_there(told: Broker) -> None:
     for _ in range(2):
         assert ask(told, queue) == Standing(is_there=False)
         with (
-            Run(options(told, destination=queue, failOnMissingQueue=True)) as run,
+            Run(told.options(destination=queue, failOnMissingQueue=True)) as run,
             pytest.raises(DestinationRefused, match=f"{queue} is not there, and failOnMissingQueue"),
         ):
             run.batch()
     publish(told.options(), queue, [b"x"])
-    with Run(options(told, destination=queue, failOnMissingQueue=True)) as run:
+    with Run(told.options(destination=queue, failOnMissingQueue=True)) as run:
         run.gather(1)
 
 
@@ -130,7 +78,7 @@ def test_why_nobody_can_send(told: Broker) -> None:
     queue = told.new_queue()
     if isinstance(told, ManagedRabbitMQ):
         publish(told.options(), queue, [b"x"])
-        connection = parse_sink_options(options(told)).connection
+        connection = parse_sink_options(told.options()).connection
         peer = connection.endpoints[0].address
         assert takes_messages(connection, peer) and ask(told, queue).alarm is None
         told.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.00001).")

@@ -64,16 +64,28 @@ def test_they_have_body_headers_reason_and_origin_and_go_back(
     assert headers["dead-letter-origin"] == QUEUE
     assert headers["dead-letter-id"]
 
-    # As docs/reading.md sends them back.
-    back = spark.read.format("stomp").options(url=devbroker.url, idleTimeout="300ms").load(LETTERS)
-    back.selectExpr(
-        "body",
-        "headers['dead-letter-origin'] AS destination",
-        "map_filter(headers, (name, value) -> NOT startswith(name, 'dead-letter-')) AS headers",
-    ).write.format("stomp").options(url=devbroker.url).mode("append").save()
-    (again,) = read(spark, devbroker, QUEUE)
-    assert (again["body"], again["headers"]["desk"]) == (b"\xff\0", "b")
-    assert "dead-letter-reason" not in again["headers"]
+
+def test_the_program_of_the_page_sends_some_back_and_loses_none(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    program = programs(READING, "Dead letters")[1]
+    origin = ("dead-letter-origin", QUEUE)
+    for number, reason in enumerate(["no JSON at 1", "the body is not UTF-8", "no JSON at 7"]):
+        headers = [("desk", "b"), ("dead-letter-reason", reason), origin]
+        devbroker.publish(LETTERS, b"%d" % number, headers=headers)
+    devbroker.publish(LETTERS, b"3", headers=[origin])
+    devbroker.publish(LETTERS, b"4", headers=[("dead-letter-reason", "no JSON")])
+    names = {"spark": spark, "broker": {"url": devbroker.url}}
+    exec(compile(program.replace("/data", str(tmp_path)), str(READING), "exec"), names)
+
+    back = {row["body"]: row["headers"] for row in read(spark, devbroker, QUEUE)}
+    assert back.keys() == {b"0", b"2"} and all(headers["desk"] == "b" for headers in back.values())
+    assert not any(name.startswith("dead-letter-") for headers in back.values() for name in headers)
+    kept = {row["body"]: row["headers"] for row in read(spark, devbroker, "/queue/orders.kept")}
+    assert kept.keys() == {b"1", b"3", b"4"}
+    assert kept[b"1"]["dead-letter-reason"] == "the body is not UTF-8" and kept[b"1"]["desk"] == "b"
+    assert kept[b"3"]["dead-letter-origin"] == QUEUE
+    assert devbroker.queue(LETTERS).depth == 0
 
 
 def test_no_header_of_a_message_keeps_its_dead_letter_back(

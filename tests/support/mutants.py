@@ -64,6 +64,7 @@ _CONTRACT = """
 5.13  receiver.pause:BoundedReader._rest                 drops _unread
 5.14  receiver.deliveries:Deliveries.room                drops _shed
 5.15  receiver.reading:Reading._take                     never deadline
+5.16  source.planning:Situation.is_read                  puts 0 for withheld
 # The offset says exactly what was read
 6.1   source.offsets:split                               shifts low
 6.2   spark.readers:StompStreamReader.initialOffset      returns self._answer
@@ -81,6 +82,8 @@ _CONTRACT = """
 7.9   receiver.reading:Reading._take_new                 drops at_messages
 7.10  protocol.raw:check_nuls                            always in_name
 7.11  arrow.content:open_bodies                          drops setdefault
+7.12  receiver.queue_check:QueueCheck.begin              drops _ask_again
+7.13  receiver.look_reading:LookReading._take            drops _refuse_a_last_look
 # With a journal
 J.1   journal.store:FolderStore._put                     drops sync
 J.2   source.journal_log:JournalLog.readable             returns [(low, high - 1)]

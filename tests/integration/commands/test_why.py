@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -318,6 +319,16 @@ def test_a_query_that_failed(path: Path, command: Command) -> None:
         ({"waiting_on": "spark", "waiting_for": "Spark"}, Kind.FINE, "Spark's UI (port 4040 of elsewhere"),
         ({"waiting_on": "queue", "waiting_for": "it"}, Kind.QUEUE, "correct the name in load(...)"),
         (
+            {"waiting_on": "queue", "waiting_for": "a, which was deleted"},
+            Kind.QUEUE,
+            "stop the query, delete the queue that it has made, declare it as it was",
+        ),
+        (
+            {"running": False, "totals": {"withheld": 5}},
+            Kind.WITHHELD,
+            "look at the queue in the broker's management: the queue is paused, or another",
+        ),
+        (
             {"waiting_on": "acks", "waiting_for": "it", "waiting_since": NOW},
             Kind.BLOCKED,
             "its memory or disk",
@@ -360,6 +371,31 @@ def test_no_status(path: Path, command: Command, content: str, words: str) -> No
     assert command("why", f"{path}.gone").code == 2
 
 
+def test_the_node_of_the_query_hangs_while_another_one_answers(
+    devbroker: DevBroker, path: Path, command: Command
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hangs:
+        own = f"127.0.0.1:{hangs.getsockname()[1]}"
+        options = {"url": f"{devbroker.url},stomp://{own}", "destination": QUEUE, "connectTimeout": "500ms"}
+        receiver = {"connected": True, "destinations": [QUEUE], "peer": own}
+        keys = {"waiting_on": "broker", "waiting_for": "it", "options": options}
+        done = command("why", write(path, receivers={"r#0": receiver}, **keys))
+        assert done.code == Kind.CONNECTION.value and own in lines(done)["broker"]
+        assert lines(done)["why"].endswith(" for it. The broker does not answer")
+        # It connects again, to any of them.
+        away = receiver | {"connected": False}
+        assert (
+            " answered in " in lines(command("why", write(path, receivers={"r#0": away}, **keys)))["broker"]
+        )
+
+
+def test_another_source_of_the_program_that_reads_the_queue(path: Path, command: Command) -> None:
+    done = command("why", write(path, shares_with=["odd"]), "--offline")
+    told = lines(done)
+    assert done.code == 0 and told["next"].startswith("read the queue once: one DataFrame in one query")
+    assert told["why"].endswith("(query odd) reads a queue of it too: each gets a part of the messages")
+
+
 @pytest.mark.parametrize("error", [TypeError("of the answer"), OSError(24, "Too many open files")])
 def test_what_the_broker_does_is_no_fault_of_the_file(
     path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -392,6 +428,28 @@ class TestWhatTheBrokerTells:
         done = self.told(command, path, monkeypatch, figures, waiting_on="broker", waiting_for=waits)
         assert lines(done)["why"].endswith("nothing new (12,400 wait there, 3 other consumers)")
         assert lines(done)["broker"].endswith(f"; {QUEUE}: 12,400 messages wait, 3 un-acked, 4 consumers")
+
+    @pytest.mark.parametrize("since", [NOW, None], ids=["for long", "just now"])
+    def test_messages_that_wait_for_a_query_that_has_nothing(
+        self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, since: str | None
+    ) -> None:
+        keys: dict[str, Any] = {"waiting_on": "broker", "waiting_for": "the broker", "waiting_since": since}
+        done = self.told(command, path, monkeypatch, Standing(True, 7, 0, 1), **keys)
+        assert done.code == (0 if since is None else Kind.WITHHELD.value)
+        if since is not None:
+            assert lines(done)["next"].startswith("look at the queue in the broker's management: another")
+        done = self.told(command, path, monkeypatch, Standing(True, 7, 0, 1, wanted=0), **keys)
+        assert done.code == 0
+        receivers = {f"{QUEUE}#0": {"connected": True, "destinations": [QUEUE], "unacked": 3}}
+        done = self.told(command, path, monkeypatch, Standing(True, 7, 3, 1), receivers=receivers, **keys)
+        assert done.code == 0
+
+    def test_messages_that_wait_for_the_next_run(
+        self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        done = self.told(command, path, monkeypatch, Standing(True, 7, 0, 0), running=False)
+        assert done.code == 0
+        assert lines(done)["next"] == "start the query again, and it gets the 7 messages that wait"
 
     def test_an_alarm(self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         figures = Standing(True, 0, 0, 0, "RabbitMQ has an alarm for memory")

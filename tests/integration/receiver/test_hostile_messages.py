@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -158,6 +159,18 @@ def failure(rabbit: RabbitMQ, destination: str = "/queue/a", **options: str) -> 
         return receiver.status().failure
 
 
+class Empty(RabbitMQ):
+    """Its queues bring nothing."""
+
+    def _asked(self, number: int, frame: bytes) -> bytes:
+        answer = super()._asked(number, frame)
+        return answer if answer.startswith(b"ERROR") else b""
+
+    def refuse(self, error: str) -> None:
+        """Answer with this whoever asks what a queue is."""
+        self._refusal = error
+
+
 class TestStreams:
     @pytest.mark.rule("7.9")
     @pytest.mark.parametrize("allow_loss", ["true", "false"])
@@ -217,17 +230,56 @@ class TestStreams:
         assert "RabbitMQ has no queue a: the subscription declares it, and it is empty" in told
 
     def test_a_queue_that_was_not_there_is_told_until_it_brings_a_message(self) -> None:
-        class Empty(RabbitMQ):
-            def _asked(self, number: int, frame: bytes) -> bytes:
-                answer = super()._asked(number, frame)
-                return answer if answer.startswith(b"ERROR") else b""
-
         rabbit = Empty("nobody", silent="NOT_FOUND - no queue 'a' in vhost '/'")
         with receiving(rabbit.broker.serve) as receiver:
             wait_until(lambda: receiver.status().subscribed, what="the subscription")
-            assert receiver.status().missing == ("/queue/a",)
+            assert receiver.status().missing == {"/queue/a": None}
             rabbit.broker.sockets[0].sendall(message(1))
-            wait_until(lambda: receiver.status().missing == (), what="the first message")
+            wait_until(lambda: receiver.status().missing == {}, what="the first message")
+
+    @pytest.mark.rule("7.12")
+    @pytest.mark.parametrize("required", [False, True])
+    def test_a_queue_that_is_deleted_is_not_made_anew_without_a_word(
+        self, required: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        rabbit, now = Empty("nobody"), time.time()
+        with (
+            tcp_server(rabbit.broker.serve, together=True) as port,
+            FaultProxy(port) as proxy,
+            receiving(proxy.url, failOnMissingQueue=str(required)) as receiver,
+        ):
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+            proxy.cut()
+            wait_until(lambda: receiver.status().connection.connections == 2, what="another connection")
+            assert receiver.status().missing == {} and "deleted" not in caplog.text
+            rabbit.refuse("NOT_FOUND - no queue 'a' in vhost '/'")
+            proxy.cut()
+            if required:
+                refused = receiver.wait_failed()
+                assert isinstance(refused, DestinationRefused)
+                assert "/queue/a was deleted while this query ran, and failOnMissingQueue" in str(refused)
+                return
+            wait_until(lambda: receiver.status().missing, what="what is missing")
+            assert now <= (receiver.status().missing["/queue/a"] or 0.0) <= time.time()
+            assert "/queue/a was deleted while this query ran. The subscription makes it anew" in caplog.text
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+            # The last one was for the question.
+            rabbit.broker.sockets[-2].sendall(message(1))
+            wait_until(lambda: receiver.status().missing == {}, what="the first message")
+
+    @pytest.mark.rule("7.12")
+    def test_without_an_answer_a_query_goes_on_after_a_lost_connection(self) -> None:
+        rabbit = Empty("nobody")
+        with (
+            tcp_server(rabbit.broker.serve, together=True) as port,
+            FaultProxy(port) as proxy,
+            receiving(proxy.url, failOnMissingQueue="true") as receiver,
+        ):
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+            rabbit.refuse("internal_error")
+            proxy.cut()
+            wait_until(lambda: receiver.status().connection.connections == 2, what="another connection")
+            assert receiver.status().missing == {}
 
     @pytest.mark.parametrize(
         ("answer", "kind", "words"),

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from support.scripted import CLOSE, OURS, RabbitMQ, ScriptedBroker, message, opened
+from support.scripted import CLOSE, OURS, RabbitMQ, ScriptedBroker, header_of, message, opened
 from support.tcp import stomp_server
 from support.waiting import wait_until
 
@@ -25,6 +25,7 @@ from spark_stomp.devbroker.core import Broker
 from spark_stomp.errors import (
     BrokerError,
     ConnectionLost,
+    DestinationRefused,
     MalformedMessageError,
     TooManyMessages,
     UnsupportedError,
@@ -75,6 +76,49 @@ def test_a_stream_is_refused(destination: str) -> None:
     with pytest.raises(UnsupportedError, match="is a stream"):
         list(looks(rabbit.broker.serve, destination=destination))
     assert rabbit.questions == ["a"]
+
+
+@pytest.mark.rule("7.13")
+def test_looking_at_rabbitmq_declares_nothing() -> None:
+    class Asked(RabbitMQ):
+        def _asked(self, number: int, frame: bytes) -> bytes:
+            if frame.startswith(b"SUBSCRIBE"):
+                named.add(header_of(frame, b"destination"))
+            return super()._asked(number, frame)
+
+    named: set[bytes] = set()
+    assert sum(map(len, looks(Asked("nobody").broker.serve))) == 3
+    gone = Asked("nobody", silent="NOT_FOUND - no queue 'a' in vhost '/'")
+    with pytest.raises(DestinationRefused, match="/queue/a: there is no such queue, and a look makes none"):
+        list(looks(gone.broker.serve))
+    assert named == {b"/amq/queue/a"}
+
+
+@pytest.mark.rule("7.13")
+@pytest.mark.parametrize(
+    ("count", "options", "refused"),
+    [
+        (9, {}, False),
+        (10, {}, False),
+        (14, {}, False),
+        (15, {}, True),
+        (20, {}, True),
+        # Its limit is another one.
+        (21, {}, False),
+        (20, {"allowLoss": "true"}, False),
+    ],
+)
+def test_a_look_is_refused_before_a_quorum_queue_drops_what_it_shows(
+    count: int, options: dict[str, str], refused: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    header = b"redelivered:true\nx-delivery-count:%d" % count
+    broker = RabbitMQ(header=header).broker
+    if refused:
+        with pytest.raises(UnsupportedError, match=rf"were delivered {count} times before .* \.cache\(\)"):
+            list(looks(broker.serve, **options))
+        return
+    assert sum(map(len, looks(broker.serve, **options))) == 3
+    assert (f", the {count + 1}th time (x-delivery-count)" in caplog.text) == (count >= 10)
 
 
 @pytest.mark.parametrize("broker", ["auto", "generic"])

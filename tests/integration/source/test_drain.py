@@ -180,8 +180,8 @@ def test_a_receipt_begins_the_silence_anew(devbroker: DevBroker, monkeypatch: py
             looked.clear()
             looked.wait(PATIENCE)
 
-    def looking(runtime: QueryRuntime, start: Offset) -> Situation:
-        found = look(runtime, start)
+    def looking(runtime: QueryRuntime, start: Offset, mode: Mode) -> Situation:
+        found = look(runtime, start, mode)
         looked.set()
         return found
 

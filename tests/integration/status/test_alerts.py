@@ -24,6 +24,7 @@ OF = {
     "sink_confirmed_total": 'query="NAME",file="f"',
     "waiting": SOURCE + ',on="queue"',
     "waiting@": SOURCE + ',on="acks"',
+    "waiting@@": SOURCE + ',on="withheld"',
 }
 # A query that runs: its metrics minute by minute, as promtool writes series.
 RUNS = {
@@ -75,6 +76,12 @@ STATES: dict[str, tuple[Mapping[str, str], set[str], set[str], set[str]]] = {
         {"StompBrokerConfirmsNothing"},
         {"StompBrokerConfirmsNothing"},
         {"StompBrokerConfirmsNothing"},
+    ),
+    "messages that do not come": (
+        {"waiting@@": "1x60"},
+        set(),
+        {"StompMessagesWithheld"},
+        {"StompMessagesWithheld"},
     ),
     "malformed messages": ({"malformed_total": "0x3 9x60"}, *[{"StompMalformedMessages"}] * 2, set()),
     "sink that is blocked now": (

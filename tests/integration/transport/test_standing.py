@@ -173,7 +173,9 @@ class TestRabbitMQ:
         assert management.asked == []
 
 
-def ask_over_stomp(dialect: str, server: bytes, answers: dict[bytes, bytes]) -> Standing:
+def ask_over_stomp(
+    dialect: str, server: bytes, answers: dict[bytes, bytes], selector: str | None = None
+) -> Standing:
     """Ask a broker that answers each SEND to one of these destinations with this body."""
 
     def answer(number: int, frame: bytes) -> bytes:
@@ -194,7 +196,7 @@ def ask_over_stomp(dialect: str, server: bytes, answers: dict[bytes, bytes]) -> 
     with stomp_server(Broker(server, answer).serve) as url:
         connection = sink_options(url, clientId="me").connection
         peer = connection.endpoints[0].address
-        return standing(connection, dialect_named(dialect), "/queue/a", peer)
+        return standing(connection, dialect_named(dialect), "/queue/a", peer, selector)
 
 
 def entries(**figures: object) -> bytes:
@@ -208,8 +210,8 @@ HELD = {"size": 10, "inflightCount": 4, "consumerCount": 2}
 
 
 class TestActiveMQ:
-    def ask(self, answers: dict[bytes, bytes]) -> Standing:
-        return ask_over_stomp("activemq", b"ActiveMQ/6.3.1", answers)
+    def ask(self, answers: dict[bytes, bytes], selector: str | None = None) -> Standing:
+        return ask_over_stomp("activemq", b"ActiveMQ/6.3.1", answers, selector)
 
     def test_figures(self) -> None:
         assert self.ask({OF_QUEUE: entries(**HELD), BROKER: entries()}) == Standing(True, 6, 4, 2)
@@ -234,17 +236,26 @@ class TestActiveMQ:
         with pytest.raises(UnsupportedError, match="not understood"):
             self.ask({OF_QUEUE: entries(size="many"), BROKER: entries()})
 
+    @pytest.mark.parametrize(("size", "wanted"), [(204, 0), (205, 201)])
+    def test_what_a_selector_may_want_is_behind_a_page_of_others(self, size: int, wanted: int) -> None:
+        told = self.ask({OF_QUEUE: entries(**HELD | {"size": size}), BROKER: entries()}, "a = 1")
+        assert (told.ready, told.wanted) == (size - 4, wanted)
+
 
 class TestArtemis:
-    def ask(self, queues: object, limit: object = 0, policy: str = "PAGE") -> Standing:
+    def ask(
+        self, queues: object, limit: object = 0, policy: str = "PAGE", counted: object = None
+    ) -> Standing:
         answers = {
+            b"countMessages": json.dumps([counted]).encode(),
             b"listQueues": json.dumps([json.dumps({"data": queues})]).encode(),
             b"getAddressSettingsAsJSON": json.dumps(
                 [json.dumps({"addressFullMessagePolicy": policy})]
             ).encode(),
             b"address.a": json.dumps([limit]).encode(),
         }
-        return ask_over_stomp("artemis", b"ActiveMQ-Artemis/2.56.0", answers)
+        selector = None if counted is None else "a = 1"
+        return ask_over_stomp("artemis", b"ActiveMQ-Artemis/2.56.0", answers, selector)
 
     def test_figures(self) -> None:
         queue = {"messageCount": "10", "deliveringCount": "4", "consumerCount": "2"}
@@ -252,6 +263,20 @@ class TestArtemis:
         assert self.ask([queue], 100).alarm is self.ask([queue], 100, "BLOCK").alarm is None
         assert self.ask([queue], 100, "FAIL").alarm == "the address is full (address-full-policy FAIL)"
         assert self.ask([queue], 99, "FAIL").alarm is None
+
+    def test_what_is_not_due_does_not_wait(self) -> None:
+        queue = {"messageCount": "10", "deliveringCount": "4", "scheduledCount": "5", "autoDelete": "true"}
+        told = self.ask([queue])
+        assert told == Standing(True, 1, 4, 0, scheduled=5, passing=True)
+        assert str(told) == "1 message waits, 5 scheduled for later, 4 un-acked, 0 consumers"
+
+    @pytest.mark.parametrize(
+        ("counted", "wanted"), [(0, 0), (3, 0), (5, 1), (50, 6), ("AMQ229020: Invalid filter", 6)]
+    )
+    def test_what_a_selector_wants(self, counted: object, wanted: int) -> None:
+        """Artemis counts what consumers have, too."""
+        queue = {"messageCount": "10", "deliveringCount": "4"}
+        assert self.ask([queue], counted=counted).wanted == wanted
 
     def test_a_queue_that_is_not_there(self) -> None:
         assert self.ask([], "no such address") == Standing(is_there=False)
@@ -273,7 +298,7 @@ def test_a_login_that_a_broker_refuses(dialect: str) -> None:
     ("dialect", "destination", "words"),
     [
         ("rabbitmq", "/topic/a", "only queues"),
-        ("activemq", "/queue/a.>", "a wildcard"),
+        ("artemis", "/queue/a.#", "a wildcard"),
         ("devbroker", "/queue/a", "how to ask this broker"),
     ],
 )

@@ -120,6 +120,11 @@ class ActiveMQ(Broker):
         (queue,) = self._jolokia.read_all(bean, "QueueSize", "InFlightCount") or [_NO_QUEUE]
         return Standing(queue["QueueSize"] - queue["InFlightCount"], queue["InFlightCount"])
 
+    def pause(self, destination: str) -> None:
+        """Deliver nothing of this queue any more."""
+        name = destination.removeprefix("/queue/")
+        self._jolokia.call(f"{_BEAN},destinationType=Queue,destinationName={name}", "pause()")
+
     @property
     def connections(self) -> int:
         (said,) = self._jolokia.read_all(_BEAN, "CurrentConnectionsCount")

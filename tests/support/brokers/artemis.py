@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from support.brokers.activemq import JAVA_OPTIONS, stomp_properties, with_tls
 from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
@@ -78,9 +78,26 @@ class Artemis(Broker):
     def create_queue(self, name: str) -> None:
         """``address::queue``: a durable queue that gets a copy of every message to its multicast address."""
         address, _, queue = name.partition("::")
-        settings = {"name": queue, "address": address, "routing-type": "MULTICAST", "durable": True}
+        self._create_queue({"name": queue, "address": address, "routing-type": "MULTICAST"})
+
+    def declare(self, destination: str, **settings: Any) -> None:
+        """Create ``/queue/NAME`` with these settings of Artemis."""
+        name = destination.removeprefix("/queue/")
+        self._create_queue({"name": name, "address": name, "routing-type": "ANYCAST", **settings})
+
+    def pause(self, destination: str) -> None:
+        """Deliver nothing of this queue any more."""
+        name = destination.removeprefix("/queue/")
+        self._jolokia.call(f'{_queues_of(destination)},queue="{name}"', "pause()")
+
+    def _create_queue(self, settings: dict[str, Any]) -> None:
+        settings = {**settings, "durable": True}
         bean = 'org.apache.activemq.artemis:broker="localhost"'
         self._jolokia.call(bean, "createQueue(java.lang.String)", json.dumps(settings))
+
+    def new_limited_queue(self) -> str:
+        """A queue that nobody used before, which drops a message after ten deliveries, as by default."""
+        return self.new_queue().replace("/queue/", "/queue/limited.")
 
     # Addresses of one kind only, below which nothing is created.
     multicast, anycast = "fixed.multicast", "fixed.anycast"
@@ -137,6 +154,10 @@ def with_fixed(configuration: str) -> str:
         '<address-setting match="fixed.#"><auto-create-addresses>false</auto-create-addresses>'
         "<auto-create-queues>false</auto-create-queues></address-setting></address-settings>"
     )
+    limited = (
+        '<address-setting match="limited.#"><max-delivery-attempts>10</max-delivery-attempts>'
+        "<auto-delete-queues>false</auto-delete-queues></address-setting>"
+    )
     full = "".join(
         f'<address-setting match="full.{policy.lower()}.#"><max-size-bytes>20000</max-size-bytes>'
         f"<address-full-policy>{policy}</address-full-policy></address-setting>"
@@ -150,6 +171,6 @@ def with_fixed(configuration: str) -> str:
         '<security-setting match="denied.#"><permission type="consume" roles="nobody"/></security-setting>'
     )
     configuration = configuration.replace("</security-settings>", f"{rights}</security-settings>")
-    return configuration.replace("</address-settings>", full + setting).replace(
+    return configuration.replace("</address-settings>", limited + full + setting).replace(
         "</core>", f"{addresses}</core>"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -61,8 +61,9 @@ def missing(name: str, why: Unavailable) -> NoReturn:
 class BrokerPool:
     """The running brokers by name, each started at its first use."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kinds: Mapping[str, type[Broker]] | None = None) -> None:
         self._folder = folder
+        self._kinds = {**BROKERS, **CLUSTERS} if kinds is None else kinds
         self._instead = dict(pair.split("=") for pair in os.environ.get(INSTEAD, "").split(",") if pair)
         # By name: the broker, or why there is none.
         self._started: dict[str, Broker | Unavailable] = {}
@@ -85,7 +86,7 @@ class BrokerPool:
     def _start(self, name: str) -> Broker | Unavailable:
         folder = self._folder / name
         folder.mkdir()
-        broker = {**BROKERS, **CLUSTERS}[name](folder)
+        broker = self._kinds[name](folder)
         try:
             broker.start()
         except Unavailable as error:

@@ -166,6 +166,21 @@ def test_a_query_that_runs() -> None:
             "it ended in order 0.0 s ago. 1,000 messages in no committed batch: the next run gets them again",
         ),
         (
+            status(running=False, totals={"withheld": 201}),
+            Kind.WITHHELD,
+            "red",
+            "ended, and messages wait",
+            "it ended 0.0 s ago without 201 messages that wait at the broker, that nobody has, and that did "
+            "not come",
+        ),
+        (
+            status(waiting_on="withheld", waiting_for="the broker: 201 messages that wait there"),
+            Kind.WITHHELD,
+            "green",
+            "running",
+            "it has waited for 21 s for the broker: 201 messages that wait there",
+        ),
+        (
             status(running=False, unfinished=True, totals={}),
             Kind.UNFINISHED,
             "red",

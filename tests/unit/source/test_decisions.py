@@ -12,6 +12,7 @@ from spark_stomp.source.planning import (
     QUIET_PERIOD,
     QUIET_PERIOD_MAX,
     REFILL_MAX,
+    WITHHELD_MAX,
     Available,
     BatchLimits,
     Decision,
@@ -283,6 +284,40 @@ class TestWhole:
     )
     def test_what_ends_it(self, limits: BatchLimits, situation: Situation, reason: str | None) -> None:
         assert end_of_drain(limits, situation) == reason
+
+
+@pytest.mark.rule("5.16")
+class TestWithheld:
+    """The broker says that messages wait which nobody has, and they do not come."""
+
+    @pytest.mark.parametrize("mode", [Mode.ONCE, Mode.DRAIN, Mode.WHOLE])
+    @pytest.mark.parametrize("withheld", [7, None], ids=["some", "it is asked"])
+    def test_a_run_goes_on_for_a_minute(self, mode: Mode, withheld: int | None) -> None:
+        def decision(silence: float, **more: Any) -> Decision:
+            situation = replace(Case(silence=silence).situation(), withheld=withheld, **more)
+            return decide(mode, BatchLimits(), situation)
+
+        assert decision(2.0) is decision(WITHHELD_MAX - 0.1) is Decision.WAIT
+        assert decision(WITHHELD_MAX) is Decision.NOTHING_NEW
+        assert decision(WITHHELD_MAX, idle_timeout=90.0) is Decision.WAIT
+        assert decision(90.0, idle_timeout=90.0) is Decision.NOTHING_NEW
+
+    @pytest.mark.rule("5.6")
+    def test_a_drain_ends_at_max_drain_time_all_the_same(self) -> None:
+        situation = replace(Case(silence=5.0, drain_left=0.0).situation(), withheld=7)
+        assert decide(Mode.DRAIN, BatchLimits(), situation) is Decision.NOTHING_NEW
+        assert end_of_drain(BatchLimits(), situation) == "maxDrainTime"
+
+    def test_meanwhile_the_broker_is_asked_again(self) -> None:
+        situation = Case(new=4, silence=5.0, pending=5.0).situation()
+        assert situation.decided_until > situation.now + 1e6
+        asked = replace(situation, withheld=7)
+        assert asked.decided_until == pytest.approx(asked.now + QUIET_PERIOD_MAX)
+
+    @pytest.mark.rule("5.9")
+    def test_a_batch_leaves_them(self) -> None:
+        situation = replace(Case(new=4, silence=90.0).situation(), withheld=7)
+        assert leaves_more(Mode.WHOLE, situation, {"a": 4})
 
 
 class TestLeavesMore:

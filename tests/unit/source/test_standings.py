@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.options import source_options
@@ -15,7 +18,7 @@ from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
 from spark_stomp.source.standings import Standings
-from spark_stomp.transport.standing import LoginNotAccepted, Standing
+from spark_stomp.transport.standing import LoginNotAccepted, NotTold, Standing
 
 FIGURES = Standing(True, 5, 3, 2)
 NOT_TOLD = UnsupportedError("it may not ask")
@@ -36,13 +39,18 @@ class Broker:
     def __init__(self) -> None:
         self.answers: dict[str, StompError] = {}
         self.asked: list[str] = []
+        self.selectors: list[str | None] = []
+        self.figures = FIGURES
 
-    def __call__(self, _options: object, _dialect: object, queue: str, peer: str) -> Standing:
+    def __call__(
+        self, _options: object, _dialect: object, queue: str, peer: str, selector: str | None
+    ) -> Standing:
         assert peer == "b:61613"
         self.asked.append(queue)
+        self.selectors.append(selector)
         if queue in self.answers:
             raise self.answers[queue]
-        return FIGURES
+        return self.figures
 
 
 @pytest.fixture
@@ -52,9 +60,13 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     return broker
 
 
-def standings(*receivers: ReceiverStatus, **options: str) -> Standings:
+def standings(
+    *receivers: ReceiverStatus, on_told: Callable[[], None] = lambda: None, **options: str
+) -> Standings:
     read = [*dict.fromkeys(name for one in receivers for name in one.destinations)]
-    return Standings(source_options("stomp://b:61613", json.dumps(read), **options), lambda: receivers)
+    return Standings(
+        source_options("stomp://b:61613", json.dumps(read), **options), lambda: receivers, on_told
+    )
 
 
 def test_each_queue_is_asked_for_once(broker: Broker) -> None:
@@ -141,6 +153,128 @@ def test_an_error_is_no_figure(
         asking.ask()
         assert asking.told.keys() == {"/queue/b"}
     assert broker.asked.count("/queue/a") == 1 + times
+
+
+@pytest.mark.rule("5.16")
+class TestTheEndOfARun:
+    """What waits that nobody has, and that the query does not get."""
+
+    @pytest.fixture(autouse=True)
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        monkeypatch.setattr("spark_stomp.source.standings.time.monotonic", lambda: self.now)
+
+    def ending(self, *receivers: ReceiverStatus, **options: str) -> Standings:
+        asking = standings(*(receivers or (receiver("/queue/a"),)), **options)
+        asking.begin_run_that_ends()
+        asking.ask()
+        return asking
+
+    def test_is_asked_for_again_until_the_figures_are_those_of_now(self, broker: Broker) -> None:
+        asking = self.ending()
+        assert asking.withheld(1_000.0) is None
+        for self.now, left in ((1_000.5, None), (1_001.0, 5)):
+            asking.ask()
+            assert asking.withheld(1_000.0) == left
+        # Something came since.
+        assert asking.withheld(1_001.5) is None
+        broker.figures = Standing(True, 0, 3, 2)
+        self.now = 1_001.5
+        asking.ask()
+        assert asking.withheld(1_001.5) == 0
+
+    def test_rabbitmq_is_asked_for_longer(self, broker: Broker) -> None:
+        up = ConnectionStatus().subscribed(1.0, dialect_named("rabbitmq"), "b:61613")
+        asking = self.ending(receiver("/queue/a", connection=up))
+        for self.now, left in ((1_004.9, None), (1_005.0, 5)):
+            asking.ask()
+            assert asking.withheld(1_000.0) == left
+
+    def test_a_queue_whose_figures_are_not_known_yet(self, broker: Broker) -> None:
+        broker.figures = Standing(True)
+        asking = self.ending()
+        asking.ask()
+        assert asking.withheld(1_000.0) is None
+
+    def test_one_queue_is_asked_for_at_first_and_all_at_the_end(self, broker: Broker) -> None:
+        names = [f"/queue/{number}" for number in range(30)]
+        asking = self.ending(receiver(*names))
+        assert broker.asked == names[:1]
+        asking.ask()
+        assert broker.asked == [names[0], *names]
+        self.now = 1_001.0
+        asking.ask()
+        assert asking.withheld(1_000.0) == 30 * 5
+        assert asking.why_withheld().startswith("in /queue/0 and 29 more: the queue is paused")
+
+    def test_what_a_selector_does_not_want_is_not_missing(self, broker: Broker) -> None:
+        broker.figures = Standing(True, 5, 0, 1, wanted=0)
+        asking = self.ending(selector="a = 1")
+        asking.ask()
+        assert asking.withheld(1_000.0) == 0
+        assert broker.selectors == ["a = 1", "a = 1"]
+
+    @pytest.mark.parametrize(
+        "error", [NotTold("without a plugin"), LoginNotAccepted("no"), UnsupportedError("a wildcard")]
+    )
+    def test_a_broker_that_does_not_tell_is_not_waited_for(self, broker: Broker, error: StompError) -> None:
+        broker.answers["/queue/a"] = error
+        asking = self.ending()
+        assert asking.withheld(1_000.0) == 0
+
+    def test_no_queue_is_asked_for_where_the_broker_tells_nothing(self, broker: Broker) -> None:
+        broker.answers["/queue/a"] = NotTold("without a plugin")
+        asking = self.ending(receiver("/queue/a", "/queue/b"))
+        asking.ask()
+        assert broker.asked == ["/queue/a"] and asking.withheld(1_000.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("addresses", "warns"),
+    [
+        (["10.0.0.1"], False),
+        (["10.0.0.1", "10.0.0.1"], False),
+        (["10.0.0.1", "::1"], False),
+        (["10.0.0.1", "10.0.0.2"], True),
+        (["::1", "::2", "::3"], True),
+        ([], False),
+    ],
+)
+def test_a_name_that_stands_for_several_machines(
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    addresses: list[str],
+    warns: bool,
+) -> None:
+    def look_up(host: str, *_: object) -> list[tuple[Any, ...]]:
+        if not addresses:
+            raise socket.gaierror(-2, "Name or service not known")
+        families = {True: socket.AF_INET6, False: socket.AF_INET}
+        return [(families[":" in one], 1, 6, "", (one, 0)) for one in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.001)
+    asking = standings(receiver("/queue/a"))
+    asking.start()
+    wait_until(lambda: broker.asked, what="a question")
+    asking.stop()
+    told = f"b in url stands for {len(addresses)} addresses, and the first that answers is read"
+    assert caplog.text.count(told) == warns
+    assert len(caplog.messages) == warns
+
+
+def test_an_error_that_nobody_expected_is_no_figure(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = threading.Event()
+    asking = standings(receiver("/queue/a"), on_told=told.set)
+    broker.answers["/queue/a"] = OSError("too many open files")  # type: ignore[assignment]
+    asking.begin_run_that_ends()
+    asking.start()
+    assert told.wait(PATIENCE) and asking.withheld(0.0) == 0
+    assert "too many open files" in caplog.text
+    asking.stop()
 
 
 def test_the_thread_asks_until_it_is_stopped(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.waiting import PATIENCE, wait_until
 
+from spark_stomp.brokers import dialect_named
 from spark_stomp.errors import ConnectionLost, LoginRefused
 from spark_stomp.receiver import DedupIndex, Log, ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
@@ -48,7 +49,8 @@ SILENT = "the broker: nothing un-acked and nothing new"
 
 def told(*figures: int, asked_at: float = 70.0, alarm: str | None = None) -> dict[str, Told]:
     """The query has one of the consumers."""
-    return {"/queue/a": Told(Standing(True, *figures, alarm), 1e9, asked_at, own=1)}
+    standing = Standing(True, *figures, alarm)
+    return {"/queue/a": Told(standing, 1e9, asked_at, 1, dialect_named("activemq"))}
 
 
 IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting=4_600)
@@ -64,12 +66,12 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
         ),
         (
             replace(IDLE, told=told(12_400, 3, 4)),
-            "broker",
+            "withheld",
             f"{SILENT} (12,400 wait there, 3 other consumers)",
         ),
         (
             replace(IDLE, told=told(5, 3, 1)),
-            "broker",
+            "withheld",
             f"{SILENT} (5 wait there, and 3 that it gave to this query have not come)",
         ),
         (
@@ -84,17 +86,22 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             f"{SILENT} (it is empty, or another consumer has them)",
         ),
         (
-            replace(IDLE, told=told(5, 3, 4), statuses=[RECEIVER, replace(RECEIVER, destinations=("/b",))]),
+            replace(IDLE, told=told(0, 3, 4), statuses=[RECEIVER, replace(RECEIVER, destinations=("/b",))]),
             "broker",
             f"{SILENT} (it is empty, or another consumer has them)",
         ),
         (
+            replace(IDLE, told=told(5, 3, 4), statuses=[RECEIVER, replace(RECEIVER, destinations=("/b",))]),
+            "withheld",
+            f"{SILENT} (5 wait there, 3 other consumers)",
+        ),
+        (
             replace(IDLE, told=told(5, 3, 5), statuses=[RECEIVER, RECEIVER]),
-            "broker",
+            "withheld",
             f"{SILENT} (5 wait there, 4 other consumers)",
         ),
         (
-            replace(IDLE, statuses=[RECEIVER, replace(RECEIVER, missing=("/queue/b",))]),
+            replace(IDLE, statuses=[RECEIVER, replace(RECEIVER, missing={"/queue/b": None})]),
             "queue",
             "the broker: a first message in /queue/b, which was not there before this query: check the name",
         ),
@@ -174,6 +181,22 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             replace(IDLE, call=call(0, Mode.DRAIN, answered=False, decision=Decision.WAIT)),
             "drain",
             "the broker: a first message; the run ends after 5.0 s without a message (idleTimeout)",
+        ),
+        (
+            replace(
+                IDLE,
+                now=121.0,
+                call=call(0, Mode.DRAIN, answered=False, decision=Decision.WAIT, withheld=201, until=400.0),
+            ),
+            "withheld",
+            "the broker: 201 messages that wait there, that nobody has and that do not come; the run ends in "
+            "0.0 s at most",
+        ),
+        (
+            replace(IDLE, statuses=[replace(RECEIVER, missing={"/queue/b": 1.8e9, "/queue/c": None})]),
+            "queue",
+            "the broker: a first message in /queue/b, which was deleted (noticed at "
+            "2027-01-15T08:00:00+00:00) and which this query has made anew, empty and without bindings",
         ),
         (
             replace(IDLE, call=call(0, Mode.DRAIN, answered=False)),
