@@ -31,7 +31,7 @@ from spark_stomp.transport.retry import is_login_error, may_recover, next_attemp
 log = get_log(__name__)
 
 # How many connections in a row may end at one message that was sent alone, before any receipt, until the log
-# says so, and an ERROR counts as its refusal. A broker that starts again may end one or two.
+# says so. A broker that starts again may end one or two.
 _MOST_ENDED = 3
 # Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things.
 _READ = 256 << 10
@@ -61,8 +61,8 @@ class Sender:
     with ``afterwards``. They are:
 
     - ReceiptTimeout: the broker was blocked for too long.
-    - DestinationRefused: the broker refused a message: it named it, or it ended one connection after the
-      other by an ERROR at this message. Or the queue of a message does not exist.
+    - DestinationRefused: the broker refused a message: it named it, or it was alone. Or the queue of a message
+      does not exist.
     - LoginRefused, TlsRefused.
     - ConnectionLost: no new connection within ``reconnectTimeout``.
 
@@ -226,7 +226,7 @@ class Sender:
                 f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
                 f"{options.receipt_timeout:g}s); it is sent again over another address of url"
             )
-            elsewhere.passing = True
+            elsewhere.verdict = "passes"
             raise elsewhere
         log.warning(
             "%s has confirmed nothing for %.0f s%s: it counts as blocked. The task waits for it up to "
@@ -381,8 +381,9 @@ class Sender:
         """``error``, or a DestinationRefused if it shows that the broker refuses a message.
 
         RabbitMQ's ERROR does not name the message. Then every new connection ends by it, and after a lost
-        connection the message soon goes alone. Of a connection that ends without a word that proves nothing:
-        a queue that is full and one whose node is away look the same, and both may pass.
+        connection the message soon goes alone. Of a connection that ends without a word, or by words that are
+        not known, that proves nothing: a queue that is full and one whose node is away look the same, and
+        both may pass.
         """
         if not isinstance(error, ConnectionLost | BrokerError) or self._speaks is None:
             return error
@@ -391,20 +392,22 @@ class Sender:
             # comes, nor do the connections that ended just before.
             self._ended_alone = 0
             return error
-        silent = isinstance(error, ConnectionLost)
-        why = ". ".join((error.message, *(self._hints() if silent else ())))
         alone = self._window.in_flight == 1 and not isinstance(error, DestinationRefused)
+        if alone and error.verdict is not None:
+            self._refused = self._window.first_receipt()
+            return DestinationRefused(
+                f"the broker refused the message that was sent alone to {self._window.first_destination()}: "
+                f"{error.message}"
+            )
         self._ended_alone += alone
-        if not alone or self._ended_alone < _MOST_ENDED:
-            return ConnectionLost(why) if silent else error
-        said = (
-            f"{self._ended_alone} connections in a row have ended after the same message alone was sent to "
-            f"{self._window.first_destination()}, and before its receipt came"
-        )
-        if silent:
-            return ConnectionLost(f"{said}: the broker refuses it, or the node of its queue is away. {why}")
-        self._refused = self._window.first_receipt()
-        return DestinationRefused(f"{said}: the broker refuses it. The last time: {why}")
+        why = ". ".join((error.message, *(self._hints() if isinstance(error, ConnectionLost) else ())))
+        if alone and self._ended_alone >= _MOST_ENDED:
+            why = (
+                f"{self._ended_alone} connections in a row have ended after the same message alone was sent to "
+                f"{self._window.first_destination()}, and before its receipt came: the broker refuses it, or "
+                f"the node of its queue is away. {why}"
+            )
+        return error if why == error.message else type(error)(why)
 
     def _hints(self) -> Iterator[str]:
         """Why the broker may have ended the connection without a word, as far as that is known."""
@@ -436,7 +439,7 @@ class Sender:
             return False
         accepted = self._speaks is not None or self._login_accepted
         # A broker that was blocked for too long would also be blocked on the next connection.
-        blocked = isinstance(error, ReceiptTimeout) and not error.passing
+        blocked = isinstance(error, ReceiptTimeout) and error.verdict != "passes"
         return may_recover(error, login_accepted=accepted) and not blocked
 
     def _failure(self, error: StompError) -> StompError:
