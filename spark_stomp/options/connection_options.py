@@ -151,7 +151,9 @@ class ConnectionOptions:
         secret=True,
     )
     client_id: str | None = EVERYWHERE.optional(
-        "clientId", NAME, "The `client-id` header of CONNECT, for durable subscriptions."
+        "clientId",
+        NAME,
+        "The `client-id` header of CONNECT, for durable subscriptions. The sink, which has none, sends none.",
     )
     broker: str = EVERYWHERE.option(
         "broker",

@@ -60,7 +60,11 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         OptionError: lists all problems: options that are unknown, malformed, missing or contradictory.
     """
     texts = _Texts(options, "sink")
-    return _checked(texts, filled(SinkOptions, texts.value_of, notes=(), told=texts.told))
+    parsed = filled(SinkOptions, texts.value_of, notes=(), told=texts.told)
+    # It names a durable subscription, and at some brokers one connection at a time may have it: that of the
+    # source, if both have the same options.
+    parsed = replace(parsed, connection=replace(parsed.connection, client_id=None))
+    return _checked(texts, parsed)
 
 
 def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:

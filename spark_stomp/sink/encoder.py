@@ -21,7 +21,7 @@ frames, without gaps: a dropped row has no receipt.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -87,6 +87,7 @@ class RowEncoder:
         self._rows = 0
         self._receipts = 0
         self._warned = False
+        self._refusing: dict[bytes | None, str] = {}  # destinations to which nothing may be sent, and why
 
     def slices(self, batch: pa.RecordBatch) -> Iterator[EncodedSlice]:
         """The frames of a batch in slices of at least one row.
@@ -114,7 +115,7 @@ class RowEncoder:
         """The frames of a part: by the fast path, else from its halves, else row by row."""
         cells = dict(zip(self._columns.columns, part.columns, strict=True))
         now = self._clock()
-        frames = self._whole.frames(cells, self._receipts, now)
+        frames = None if self._refuses_any(cells) else self._whole.frames(cells, self._receipts, now)
         if frames is None and self._rules.on_error != "fail" and part.num_rows > _FEW_ROWS:
             half = part.num_rows // 2
             yield from self._encoded(part.slice(0, half))
@@ -124,6 +125,11 @@ class RowEncoder:
         self._rows += part.num_rows
         self._receipts += len(encoded)
         yield encoded
+
+    def _refuses_any(self, cells: Mapping[str, pa.Array]) -> bool:
+        if not self._refusing:
+            return False
+        return not self._refusing.keys().isdisjoint(as_binary(cells["destination"]).unique().to_pylist())
 
     def _slice(self, cells: Mapping[str, pa.Array], frames: pa.Array) -> EncodedSlice:
         given = (
@@ -145,6 +151,8 @@ class RowEncoder:
         for number, row in enumerate(rows_of(cells, self._rules), self._rows):
             receipt = receipt_id(self._receipts + len(frames))
             try:
+                if row.destination in self._refusing:
+                    raise RowRefused(self._refusing[row.destination])
                 frames.append(self._single.frame(row, receipt, now))
                 destinations[row.destination] = None
             except SinkRowError as problem:
@@ -161,38 +169,37 @@ class RowEncoder:
         data = memoryview(b"".join(frames))
         return EncodedSlice(data, ends, self._receipts, dropped, dead_lettered, names, self._rules.version)
 
-    def instead(self, frame: bytes, error: StompError) -> EncodedSlice | None:
-        """What to send in place of a frame that the broker refuses with ``error``.
+    def instead(self, frames: Sequence[bytes], error: StompError) -> EncodedSlice | None:
+        """What to send in place of frames to one destination that the broker refuses with ``error``.
+
+        If the broker refuses whatever goes there, no later row to this destination is sent.
 
         None if that is no problem of one row, or if ``on_error`` is "fail".
 
         Raises:
-            SinkRowError: there is no dead letter of this row.
+            SinkRowError: there is no dead letter of a row.
         """
-        rules = self._rules
-        decoder = FrameDecoder(rules.version, Limits.none())
-        decoder.receive_data(frame)
-        refused = decoder.next_event()
-        assert isinstance(refused, Frame)
-        destination = refused.get("destination") or ""
+        rules, version = self._rules, self._rules.version
+        refused = [_decoded(frame, version) for frame in frames]
+        destination = (refused[0].get("destination") if refused else None) or ""
         if rules.on_error == "fail" or rules.destination is not None or destination == rules.dead_letter:
             return None
         problem = RowRefused(error.message)
-        entries = [(name.encode(), value.encode()) for name, value in refused.headers]
-        row = Row(refused.body, rules.text, destination.encode(), entries, {}, None, None)
+        if error.verdict == "stays":
+            self._refusing[destination.encode()] = problem.message
         self._log(f"a row cannot be sent: {problem.message}", problem)
+        first, count = self._receipts, len(refused)
         if rules.on_error == "drop":
-            return EncodedSlice(memoryview(b""), np.zeros(0, np.int64), self._receipts, dropped=1)
-        letter = self._dead_letters.frame(row, problem, receipt_id(self._receipts))
-        self._receipts += 1
-        return EncodedSlice(
-            memoryview(letter),
-            np.array([len(letter)], np.int64),
-            self._receipts - 1,
-            dead_lettered=1,
-            destinations=frozenset([rules.dead_letter]),
-            version=rules.version,
-        )
+            return EncodedSlice(memoryview(b""), np.zeros(0, np.int64), first, dropped=count)
+        letters = []
+        for number, one in enumerate(refused, first):
+            entries = [(name.encode(), value.encode()) for name, value in one.headers]
+            row = Row(one.body, rules.text, destination.encode(), entries, {}, None, None)
+            letters.append(self._dead_letters.frame(row, problem, receipt_id(number)))
+        self._receipts += count
+        ends = np.cumsum([len(letter) for letter in letters], dtype=np.int64)
+        names = frozenset([rules.dead_letter])
+        return EncodedSlice(memoryview(b"".join(letters)), ends, first, 0, count, names, version)
 
     def _refuse(self, row: Row, number: int, problem: SinkRowError) -> None:
         """If ``on_error`` is "fail", raise an error with the row's place; else log one for each task."""
@@ -232,6 +239,14 @@ class RowEncoder:
         if topics:
             self._on_topics(topics)
         return names
+
+
+def _decoded(frame: bytes, version: str) -> Frame:
+    decoder = FrameDecoder(version, Limits.none())
+    decoder.receive_data(frame)
+    decoded = decoder.next_event()
+    assert isinstance(decoded, Frame)
+    return decoded
 
 
 def _size(batch: pa.RecordBatch) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 from spark_stomp.brokers import Dialect
@@ -22,10 +21,10 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
 from spark_stomp.sink.progress import Outage, Progress
+from spark_stomp.sink.queues import refusal_of
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
-from spark_stomp.transport.queues import is_stream
 from spark_stomp.transport.retry import is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
@@ -35,15 +34,6 @@ log = get_log(__name__)
 _MOST_ENDED = 3
 # Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things.
 _READ = 256 << 10
-
-
-@lru_cache(1000)  # once for each destination and process
-def _warn_of_unknown(destination: str) -> None:
-    log.warning(
-        "whether the queue of %s exists is not known, because the login may not read from it, or may have no "
-        "second connection. If it does not exist, RabbitMQ confirms and drops messages to it",
-        destination,
-    )
 
 
 class Sender:
@@ -90,10 +80,13 @@ class Sender:
         self._connection: Connection | None = None
         self._speaks: tuple[str, Dialect] | None = None
         self._outage: Outage | None = None
-        self.instead: Callable[[bytes, StompError], EncodedSlice | None] = lambda frame, error: None
-        """What is sent in place of a frame that the broker refuses; None: the task fails."""
+        self.instead: Callable[[Sequence[bytes], StompError], EncodedSlice | None] = lambda frames, error: (
+            None
+        )
+        """What is sent in place of frames to one destination that is refused; None: the task fails."""
         self._refused: str | None = None  # the receipt of the message that the broker refused
         self._ended_alone = 0  # connections in a row
+        self._left_out = 0  # connections that ended because of a message that was then left out
         self._there: set[str] = set()  # queues that exist, as this connection was told
         self._silent: set[str] = set()  # addresses that have confirmed nothing since the last receipt
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
@@ -132,16 +125,17 @@ class Sender:
 
     def send(self, encoded: EncodedSlice) -> None:
         """Send a slice. Waits while the window is full."""
-        self._add(encoded)
+        with self._lock:
+            self._hold(encoded)
         if len(encoded):
             self._until_done(self._send_rest)
 
-    def _add(self, encoded: EncodedSlice) -> None:
+    def _hold(self, encoded: EncodedSlice) -> None:
+        """The pump does not run, or the lock is held."""
         self._figures.dropped += encoded.dropped
         self._figures.dead_lettered += encoded.dead_lettered
         if len(encoded):
-            with self._lock:
-                self._window.add(encoded)
+            self._window.add(encoded)
 
     def finish(self) -> TaskFigures:
         """Wait for every receipt, then DISCONNECT."""
@@ -178,12 +172,15 @@ class Sender:
         by_name = None if self._speaks is None else self._speaks[1].outgoing.by_name
         if by_name is None or not self._window.unsent:
             return
-        for destination in sorted(self._window.destinations - self._there):
-            if destination.startswith(by_name):
-                connection.beat()
-                if is_stream(self._options.connection, destination, connection.peer) is None:
-                    _warn_of_unknown(destination)
+        while names := self._window.destinations - self._there:
+            destination = min(names)
             self._there.add(destination)
+            if not destination.startswith(by_name):
+                continue
+            connection.beat()
+            refusal = refusal_of(self._options.connection, destination, connection.peer)
+            if refusal is not None and not self._leave_out(self._window.sent_to(destination), refusal):
+                raise refusal
 
     def _await_receipts(self, connection: Connection) -> None:
         self._send_rest(connection)
@@ -395,10 +392,12 @@ class Sender:
         alone = self._window.in_flight == 1 and not isinstance(error, DestinationRefused)
         if alone and error.verdict is not None:
             self._refused = self._window.first_receipt()
-            return DestinationRefused(
+            refused = DestinationRefused(
                 f"the broker refused the message that was sent alone to {self._window.first_destination()}: "
                 f"{error.message}"
             )
+            refused.verdict = error.verdict
+            return refused
         self._ended_alone += alone
         why = ". ".join((error.message, *(self._hints() if isinstance(error, ConnectionLost) else ())))
         if alone and self._ended_alone >= _MOST_ENDED:
@@ -424,13 +423,24 @@ class Sender:
         receipt, self._refused = self._refused, None
         if receipt is None or not isinstance(error, DestinationRefused):
             return False
-        encoded = self.instead(self._window.frame(receipt), error)
-        if encoded is None:
+        # What is refused because of its destination is refused each time.
+        receipts = self._window.alike(receipt) if error.verdict == "stays" else [receipt]
+        if not self._leave_out(receipts, error):
             return False
-        self._window.take_out(receipt)
         self._window.begin_again()
         self._ended_alone = 0
-        self._add(encoded)
+        self._left_out += 1
+        if self._left_out > 1 and not self._nothing_left():
+            time.sleep(self._options.reconnect.first_delay)
+        return True
+
+    def _leave_out(self, receipts: Sequence[str], error: StompError) -> bool:
+        """Hold these messages no more, if they are problems of their rows. Returns whether they are."""
+        encoded = self.instead([self._window.frame(one) for one in receipts], error)
+        if encoded is None:
+            return False
+        self._window.take_out(receipts)
+        self._hold(encoded)
         return True
 
     def _may_recover(self, error: StompError) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -111,15 +111,14 @@ class _Held:
 
     def go_to(self, frame: int) -> None:
         """The next frame to be sent is this one, or the first one after it that is not confirmed."""
-        rest = self.confirmed[frame : self.tried]
+        rest = self.confirmed[frame:]
         self.sent = frame + (len(rest) if rest.all() else int(np.argmin(rest)))
 
     def run_end(self) -> int:
-        """The end, exclusive, of the frames from ``sent`` on of which none is confirmed, or all are new."""
-        if self.sent >= self.tried:
-            return len(self.encoded)
-        rest = self.confirmed[self.sent : self.tried]
-        return self.sent + int(np.argmax(rest)) if rest.any() else self.tried
+        """The end, exclusive, of the frames from ``sent`` on that are not confirmed, and all or none new."""
+        end = self.tried if self.sent < self.tried else len(self.encoded)
+        rest = self.confirmed[self.sent : end]
+        return self.sent + int(np.argmax(rest)) if rest.any() else end
 
     def end_within(self, start: int, room: int) -> int:
         """The end, exclusive, of the frames from ``start`` on that fit into ``room`` bytes."""
@@ -181,7 +180,7 @@ class ReceiptWindow:
     @property
     def unconfirmed(self) -> int:
         """How many messages were sent, on any connection, and are not confirmed."""
-        return sum(held.tried - (len(held.encoded) - held.left) for held in self._held)
+        return sum(int(np.count_nonzero(~held.confirmed[: held.tried])) for held in self._held)
 
     @property
     def destinations(self) -> frozenset[str]:
@@ -272,13 +271,35 @@ class ReceiptWindow:
         held, place = found
         return bytes(held.encoded.frames(place, place + 1))
 
-    def take_out(self, receipt: str) -> None:
-        """Hold the message that waits for this receipt no more. Call :meth:`begin_again` next."""
-        found = self._waiting(receipt)
-        assert found is not None
-        held, place = found
-        held.confirmed[place] = True
-        held.left -= 1
+    def alike(self, receipt: str) -> list[str]:
+        """The receipts of all messages that are not confirmed and go where that of ``receipt`` goes."""
+        return self._to(self.frame(receipt).partition(b"\n\n")[0].split(b"\n")[1])
+
+    def sent_to(self, destination: str) -> list[str]:
+        """The receipts of all messages to ``destination`` that are not confirmed."""
+        versions = {held.encoded.version for held in self._held}
+        lines = (f"destination:{escape(destination, version)}".encode() for version in sorted(versions))
+        return [receipt for line in lines for receipt in self._to(line)]
+
+    def _to(self, line: bytes) -> list[str]:
+        """The same, by the header line, which is the first one of each frame."""
+        head = b"SEND\n" + line + b"\n"
+        return [
+            receipt_id(held.encoded.first_receipt + place)
+            for held in self._held
+            for place in np.flatnonzero(~held.confirmed).tolist()
+            if held.encoded.frames(place, place + 1)[: len(head)] == head
+        ]
+
+    def take_out(self, receipts: Iterable[str]) -> None:
+        """Hold the messages that wait for these receipts no more. None is in flight."""
+        for receipt in receipts:
+            found = self._waiting(receipt)
+            assert found is not None
+            held, place = found
+            held.confirmed[place] = True
+            held.left -= 1
+            held.go_to(held.sent)
         self._held = [held for held in self._held if held.left]
 
     def _waiting(self, receipt: str | None) -> tuple[_Held, int] | None:

@@ -79,7 +79,8 @@ def commit(
 
     Args:
         batch_id: the number of the stream's batch; None for a batch write.
-        run: the id of the stream's run; None if no task knew it.
+        run: the id of the stream's run, also if this is a batch write in ``foreachBatch``; None if no task
+            knew it.
 
     Raises:
         SinkRowError: a task found a row that cannot be sent.
@@ -93,8 +94,9 @@ def commit(
             # Once for each query. No other part of the sink knows that this is the first batch.
             for note in options.notes:
                 log.warning("%s", note)
-        _proved.prove(options, run, connected=figures.connections > 0)
-        report(options, figures, run, batch_id)
+        in_stream = run is not None or batch_id is not None
+        _proved.prove(options, run, connected=figures.connections > 0, in_stream=in_stream)
+        report(options, figures, None if batch_id is None else run, batch_id)
         if batch_id is None:
             log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
         else:
@@ -133,24 +135,24 @@ class ProvedRuns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: set[tuple[str | None, str] | None] = set()
+        self._known: set[tuple[int, str | None, str | None]] = set()
 
-    def prove(self, options: SinkOptions, run: str | None, *, connected: bool) -> None:
+    def prove(self, options: SinkOptions, run: str | None, *, connected: bool, in_stream: bool) -> None:
         """Connect, to prove that the broker accepts the login.
 
-        That is not needed if a task has ``connected``, or if an earlier batch of this run is done.
-
-        ``run`` is None for a batch write.
+        That is not needed if a task has ``connected``, or if an earlier batch of this run is done. A batch
+        ``in_stream`` of which no task knew the ``run`` belongs to the last one.
 
         Raises:
             StompError: the broker cannot be reached, or refuses TLS, login or virtual host.
         """
-        key = None if run is None else (options.checkpoint_location, run)
+        # A number in place of the password.
+        sink = hash(options.connection), options.checkpoint_location
         with self._lock:
-            if not (connected or key in self._known or was_reported(options, run)):
+            if not (connected or (in_stream and (*sink, run) in self._known) or was_reported(options, run)):
                 _connect(options)
-            if key is not None:
-                self._known.add(key)
+            if in_stream:
+                self._known |= {(*sink, run), (*sink, None)}
 
 
 def _connect(options: SinkOptions) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # A header, and the column of the source that has it: what says where the message came from.
 _ORIGIN: Final = {"dead-letter-origin": "destination", "dead-letter-id": "stable_id"}
 _REASON: Final = "dead-letter-reason"
+# Options that only dead_letters sets.
+_OWN: Final = {"headercolumns": "headerColumns", "destination": "destination"}
 # What would make the broker discard the dead letter, and what it may not take again.
 _LEFT_OUT: Final = ("expires", "expiration", "priority")
 _RESCUED, _RESCUED_REASON, _WHY = "_rescued", "_rescued_reason", "__stomp_why"
@@ -45,10 +47,10 @@ def dead_letters(
         reason: an expression of SQL: a text for a dead letter, null for any other row. What it says may
             depend on the row alone. For rows of ``rescue_json`` leave it out: that takes reasons itself.
         body: with a ``reason``, the column that has the whole body.
-        options: of the sink, such as ``url`` and ``login``.
+        options: of the sink, such as ``url`` and ``login``, but not ``headerColumns``.
 
     Raises:
-        OptionError: there is a ``reason``, and no ``body``.
+        OptionError: there is a ``reason``, and no ``body``; or an option that ``dead_letters`` sets.
         SchemaError: in the query, if its rows lack ``headers`` or ``destination``, or ``body`` is
             ``_rescued``, which is null in a dead letter that ``rescue_json`` has not rescued.
 
@@ -60,6 +62,12 @@ def dead_letters(
     """
     if body is None and reason != _RESCUED_REASON:
         raise OptionError(f"dead_letters has a reason and no body: {_NOT_RESCUED}")
+    for name in options:
+        if name.lower() in _OWN:
+            raise OptionError(
+                f"dead_letters does not take {name}: it sets {' and '.join(_OWN.values())} itself. A dead "
+                "letter has the row's headers; add what else it is to have to the column headers"
+            )
     on_error = {"onError": "deadletter", "deadLetterDestination": destination}
     sink = {**on_error, **options, "destination": destination}
 

@@ -39,7 +39,10 @@ _MOST_BYTES = 8 << 20
 
 @dataclass
 class Confirmed(WriterCommitMessage):
-    """The result of one task, for the commit. ``run`` is the id of the query's run, which only tasks know."""
+    """The result of one task, for the commit. ``run`` is the id of the query's run, which only tasks know.
+
+    It is None outside of a streaming query.
+    """
 
     result: TaskResult
     run: str | None = None
@@ -69,11 +72,12 @@ class _StompWriter:
         with lines_about(query=query_name(self._options), batch=batch_id, partition=partition):
             later = batch_id not in (None, "0")
             known = {"patient": later, "login_accepted": later and is_stream}
-            return Confirmed(send_batches(batches, self._columns, self._options, **known), run)
+            result = send_batches(batches, self._columns, self._options, **known)
+            return Confirmed(result, None if batch_id is None else run)
 
     def _commit(self, messages: list[Any], batch_id: int | None) -> None:
         confirmed = _confirmed(messages)
-        run = confirmed[0].run if confirmed and batch_id is not None else None
+        run = confirmed[0].run if confirmed else None
         commit(self._options, [task.result for task in confirmed], batch_id, run)
 
     def _abort(self, messages: list[Any], batch_id: int | None) -> None:

@@ -30,6 +30,8 @@ from spark_stomp.transport.connection import Connection
 class QueueMissing(DestinationRefused):
     """There is no queue of this name."""
 
+    verdict = "stays"
+
 
 def is_stream(options: ConnectionOptions, destination: str, peer: str) -> bool | None:
     """Whether ``destination``, a ``/amq/queue/NAME`` of the broker at ``peer``, is a stream.

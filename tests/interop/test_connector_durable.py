@@ -72,6 +72,21 @@ def test_a_query_finds_what_came_while_it_was_stopped(broker: Broker, topic: str
         broker.wait_for(topic, ready=0, unacked=0)
 
 
+@on_every_broker
+def test_a_sink_may_have_the_options_of_a_source_with_a_client_id(
+    broker: Broker, topic: str, client: str
+) -> None:
+    """On ActiveMQ and Artemis one connection at a time may have it."""
+    queue = broker.new_queue()
+    with run(broker, topic, client) as query:
+        query.idle()
+        assert publish(broker.options(clientId=client), queue, [b"x"]) == 1
+        send(broker, topic, [b"y"])
+        assert bodies(query.gather(1)) == [b"y"]
+        query.commit()
+        broker.wait_for(topic, ready=0, unacked=0)
+
+
 class TestAnExchangeOfRabbitMQ:
     """Unlike /topic/, releases from 4.0 on would declare the queue as exclusive, so that it goes with its
     connection."""

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from support.brokers import RabbitMQ
 from support.brokers.fixtures import on_every_rabbitmq
-from support.driven import Run, publish
+from support.driven import Run, publish, write_columns
 from support.streams import messages_of, new_stream
 from support.waiting import wait_until
 
@@ -93,6 +93,14 @@ class TestAQueueThatNoSendDeclares:
         rabbitmq.declare(queue, {})
         assert publish(rabbitmq.options(), queue, [b"x"]) == 1
         assert rabbitmq.standing(queue).ready == 1
+
+    @pytest.mark.rule("S.9", "S.14")
+    def test_is_the_problem_of_the_rows_that_name_it(self, rabbitmq: RabbitMQ) -> None:
+        queue, gone = rabbitmq.new_queue(), named(rabbitmq.new_queue())
+        rows = {"destination": [queue, gone, queue, gone], "body": [b"0", b"1", b"2", b"3"]}
+        figures = write_columns(rabbitmq.options(onError="drop"), rows).figures
+        assert (figures.confirmed, figures.dropped, figures.connections) == (2, 2, 1)
+        assert rabbitmq.standing(queue).ready == 2
 
     @pytest.mark.rule("S.14")
     def test_is_found_by_a_login_whose_password_is_a_word_of_the_answer(self, rabbitmq: RabbitMQ) -> None:

@@ -148,6 +148,12 @@ def test_a_reason_of_ones_own_without_a_body_is_refused() -> None:
         dead_letters(BatchFiles(Path()), LETTERS, reason="IF(price < 0, 'below 0', NULL)")
 
 
+@pytest.mark.parametrize("name", ["headerColumns", "headercolumns"])
+def test_an_option_that_it_sets_itself_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match=f"does not take {name}: .*add what else"):
+        dead_letters(BatchFiles(Path()), LETTERS, **{name: '["a"]'})
+
+
 @pytest.mark.rule("S.15")
 def test_a_dead_letter_whose_body_is_gone_fails_the_batch(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path

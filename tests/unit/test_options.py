@@ -114,6 +114,9 @@ VALUES: list[tuple[Callable[..., object], Options, str, object]] = [
     (source, {"destination": '["a","b","c"]', "clientId": "me"}, "connections", 1),
     (source, {"destination": '["a","b","c"]', "clientId": "me", "connections": "2"}, "connections", 2),
     (source, {"connections": "9"}, "connections", 9),
+    (source, {"clientId": "me"}, "connection.client_id", "me"),
+    # The source has it, and some brokers allow one connection with it.
+    (sink, {"clientId": "me"}, "connection.client_id", None),
     (source, {}, "prefetch", 40_000),
     (source, {"maxMessagesPerTrigger": "300"}, "prefetch", 600),
     (source, {"maxMessagesPerTrigger": "300", "minMessagesPerTrigger": "200"}, "prefetch", 600),

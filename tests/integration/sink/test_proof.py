@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from support.options import sink_options
@@ -15,7 +16,7 @@ from spark_stomp.errors import LoginRefused
 from spark_stomp.options import SinkOptions
 from spark_stomp.sink import write as sink_commit
 from spark_stomp.sink.write import ProvedRuns, TaskResult
-from spark_stomp.spark.writers import Confirmed, StompStreamWriter
+from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
 
 COLUMNS = SinkColumns(("body",), False)
@@ -57,6 +58,51 @@ def test_one_connection_proves_it_for_the_whole_run(broker: DevBroker) -> None:
     wait_until(lambda: broker.connections == 0, what="the end of the connection")
     commit(options(broker), 3, run="another")
     assert broker.connects == 2
+
+
+@pytest.mark.rule("S.8")
+def test_a_batch_of_which_no_task_knows_the_run_is_one_of_the_last(broker: DevBroker) -> None:
+    """Spark starts no task for a batch without partitions."""
+    for batch in range(3):
+        StompStreamWriter(options(broker), COLUMNS).commit([], batch)
+    assert broker.connects == 1
+    commit(options(broker), 3, run="another")
+    assert broker.connects == 2
+    StompStreamWriter(options(broker), COLUMNS).commit([], 4)
+    assert broker.connects == 2
+
+
+class TestABatchWrite:
+    """Without rows. Spark's tasks tell whether it is in foreachBatch."""
+
+    def write(self, given: SinkOptions, monkeypatch: pytest.MonkeyPatch, batch: str | None) -> None:
+        known = {"streaming.sql.batchId": batch, "spark.jobGroup.id": "run"}
+        task = mock.Mock(getLocalProperty=known.get, partitionId=lambda: 0)
+        monkeypatch.setattr("spark_stomp.spark.writers.TaskContext.get", lambda: task)
+        writer = StompBatchWriter(given, COLUMNS)
+        writer.commit([writer.write(iter([]))])
+
+    @pytest.mark.rule("S.8")
+    def test_in_a_stream_is_proved_once_a_run(
+        self, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for batch in range(3):
+            self.write(options(broker), monkeypatch, str(batch))
+        assert broker.connects == 1
+
+    @pytest.mark.rule("S.8")
+    def test_so_is_each_of_two_sinks(self, broker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        with DevBroker() as other:
+            for batch in range(3):
+                self.write(options(broker), monkeypatch, str(batch))
+                self.write(sink_options(other.url), monkeypatch, str(batch))
+            assert (broker.connects, other.connects) == (1, 1)
+
+    @pytest.mark.rule("S.8")
+    def test_alone_is_proved_each_time(self, broker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        for _ in range(3):
+            self.write(options(broker), monkeypatch, None)
+        assert broker.connects == 3
 
 
 def test_a_task_that_connected_has_proved_it(broker: DevBroker) -> None:

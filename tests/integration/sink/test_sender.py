@@ -169,8 +169,8 @@ class TestARowThatIsRefused:
         to = [self.NO if place in at else QUEUE for place in range(4)]
         with DevBroker(refuse=(self.NO,)) as broker, sending(broker.url) as sender:
             figures = self.write(sender, to, onError="drop")
-            # After the last message no further connection is needed.
-            assert broker.connects == 1 + len(at) - (3 in at)
+            # All of them are known after the first one. After the last message no connection is needed.
+            assert broker.connects == 2 - (at == [3])
             bodies = broker.bodies(QUEUE)
         assert set(bodies) == {b"%d" % place for place in range(4) if place not in at}
         assert (figures.dropped, figures.confirmed) == (len(at), 4 - len(at))
@@ -191,6 +191,63 @@ class TestARowThatIsRefused:
             assert broker.bodies("/queue/dead") == [b"1"]
             assert set(broker.bodies(QUEUE)) == {b"0", b"2"}
         assert (figures.dead_lettered, figures.confirmed) == (1, 3)
+
+    @pytest.mark.rule("S.9")
+    @pytest.mark.parametrize(
+        "options", [{"onError": "drop"}, {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}]
+    )
+    def test_what_refused_once_is_known_for_the_task(self, options: dict[str, str]) -> None:
+        """Each further one would cost a connection, and the broker a login."""
+        to = [self.NO, QUEUE, self.NO] * 100
+        small = {"receiptWindow": 20}
+        with DevBroker(refuse=(self.NO,)) as broker, sending(broker.url, **small) as sender:
+            figures = self.write(sender, to, **options, receiptWindow="20")
+            assert broker.connects == 2
+            assert set(broker.bodies(QUEUE)) == {b"%d" % place for place in range(1, 300, 3)}
+            dead = broker.bodies("/queue/dead")
+        assert figures.dropped + figures.dead_lettered == 200
+        assert len(set(dead)) == figures.dead_lettered
+
+    @pytest.mark.rule("S.9")
+    def test_a_refusal_because_of_one_message_says_nothing_of_the_next_one(self) -> None:
+        words = b"ERROR\n\nPRECONDITION_FAILED - invalid expiration 'x'\0"
+        broker = ScriptedBroker(
+            b"RabbitMQ/4.3.6", lambda _, frame: words if frame.endswith(b"\n\n1") else b""
+        )
+        with sending(broker.serve) as sender:
+            figures = self.write(sender, [QUEUE] * 4, onError="drop")
+        assert (figures.dropped, figures.confirmed) == (1, 3)
+
+    def test_after_the_second_one_in_a_row_there_is_a_pause(self) -> None:
+        """Of destinations that refuse one after the other."""
+        names = [f"/queue/no.{number}" for number in range(6)]
+        begun = time.monotonic()
+        with DevBroker(refuse=names) as broker, sending(broker.url, reconnectDelay="200ms") as sender:
+            figures = self.write(sender, [*names, QUEUE], onError="drop")
+        assert (figures.dropped, figures.confirmed, figures.connections) == (6, 1, 7)
+        assert time.monotonic() - begun >= 1.0
+
+    @pytest.mark.rule("S.9", "S.14")
+    @pytest.mark.parametrize(
+        "options", [{"onError": "drop"}, {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}]
+    )
+    def test_a_queue_that_is_not_there_is_its_rows_problem(self, options: dict[str, str]) -> None:
+        rabbit = RabbitMQ(silent="NOT_FOUND - no queue 'gone' in vhost '/'")
+        with sending(rabbit.broker.serve) as sender:
+            figures = self.write(sender, [QUEUE, "/amq/queue/gone", QUEUE, "/amq/queue/gone"], **options)
+        assert (figures.dropped + figures.dead_lettered, figures.connections) == (2, 1)
+        assert figures.confirmed == 2 + figures.dead_lettered
+        assert rabbit.questions == ["gone"]
+
+    @pytest.mark.rule("S.14")
+    def test_a_queue_of_dead_letters_that_is_not_there_fails_the_task(self) -> None:
+        rabbit = RabbitMQ(silent="NOT_FOUND - no queue 'gone' in vhost '/'")
+        dead = {"onError": "deadletter", "deadLetterDestination": "/amq/queue/dead"}
+        with (
+            sending(rabbit.broker.serve) as sender,
+            pytest.raises(DestinationRefused, match="/amq/queue/dead"),
+        ):
+            self.write(sender, [QUEUE, "/amq/queue/gone"], **dead)
 
     @pytest.mark.rule("S.9")
     def test_is_found_also_if_the_broker_does_not_name_it(self) -> None:

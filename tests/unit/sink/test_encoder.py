@@ -359,7 +359,7 @@ class TestDeadLetters:
         rows = {"body": [b"\0x"], "destination": ["/no:w"], "headers": [[("a", "1:\n"), ("b", "2")]]}
         encoder = encoder_for(batch_of(rows), **self.RULES)
         (encoded,) = encoder.slices(batch_of(rows))
-        instead = encoder.instead(bytes(encoded.data), BrokerError("it is gone"))
+        instead = encoder.instead([bytes(encoded.data)], BrokerError("it is gone"))
         assert instead is not None and (instead.first_receipt, instead.dead_lettered) == (1, 1)
         assert instead.destinations == {"/queue/dead"}
         (letter,) = decode("1.2", [bytes(instead.data)]).frames

@@ -1,0 +1,34 @@
+"""Whether the queue of a destination is there, of those that no SEND declares (contract S.14)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from spark_stomp.errors import DestinationRefused
+from spark_stomp.logs import get_log
+from spark_stomp.options import ConnectionOptions
+from spark_stomp.transport.queues import is_stream
+
+log = get_log(__name__)
+
+
+def refusal_of(options: ConnectionOptions, destination: str, peer: str) -> DestinationRefused | None:
+    """Why nothing can be sent to ``destination``, of which the broker at ``peer`` is asked; None if it can.
+
+    A log line says if that is not known. Raises what :func:`is_stream` raises, unless it is a refusal.
+    """
+    try:
+        if is_stream(options, destination, peer) is None:
+            _warn_of_unknown(destination)
+    except DestinationRefused as error:
+        return error
+    return None
+
+
+@lru_cache(1000)  # once for each destination and process
+def _warn_of_unknown(destination: str) -> None:
+    log.warning(
+        "whether the queue of %s exists is not known, because the login may not read from it, or may have no "
+        "second connection. If it does not exist, RabbitMQ confirms and drops messages to it",
+        destination,
+    )
