@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable, Collection
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -62,12 +62,7 @@ def dead_letters(
     """
     if body is None and reason != _RESCUED_REASON:
         raise OptionError(f"dead_letters has a reason and no body: {_NOT_RESCUED}")
-    for name in options:
-        if name.lower() in _OWN:
-            raise OptionError(
-                f"dead_letters does not take {name}: it sets {' and '.join(_OWN.values())} itself. A dead "
-                "letter has the row's headers; add what else it is to have to the column headers"
-            )
+    _refuse_own(options)
     on_error = {"onError": "deadletter", "deadLetterDestination": destination}
     sink = {**on_error, **options, "destination": destination}
 
@@ -85,6 +80,15 @@ def dead_letters(
             rows.unpersist()
 
     return send_then_write
+
+
+def _refuse_own(options: Iterable[str]) -> None:
+    for name in options:
+        if name.lower() in _OWN:
+            raise OptionError(
+                f"dead_letters does not take {name}: it sets {' and '.join(_OWN.values())} itself. A dead "
+                "letter has the row's headers; add what else it is to have to the column headers"
+            )
 
 
 def _letters(dead: DataFrame, body: str | None, origin: dict[str, str]) -> DataFrame:

@@ -30,8 +30,6 @@ from spark_stomp.transport.connection import Connection
 class QueueMissing(DestinationRefused):
     """There is no queue of this name."""
 
-    verdict = "stays"
-
 
 def is_stream(options: ConnectionOptions, destination: str, peer: str) -> bool | None:
     """Whether ``destination``, a ``/amq/queue/NAME`` of the broker at ``peer``, is a stream.
@@ -75,7 +73,11 @@ def _ask(connection: Connection, destination: str, timeout: float) -> bool | Non
     if answer.detail.startswith(NO_RIGHT):
         return None
     error = connection.error_of(answer, f"SUBSCRIBE to {destination}")
-    raise QueueMissing(error.message) if answer.detail.startswith(NO_QUEUE) else error
+    if not answer.detail.startswith(NO_QUEUE):
+        raise error
+    missing = QueueMissing(error.message)
+    missing.verdict = error.verdict
+    raise missing
 
 
 def _answer(connection: Connection, destination: str, timeout: float) -> ErrorReceived | None:

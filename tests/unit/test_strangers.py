@@ -44,9 +44,10 @@ OTHER_ERRORS = {
     "ArgumentTypeError": {"commands/devbroker.py", "commands/messages.py"},
     "OSError": {"commands/devbroker.py", "files.py", "status/files.py"},
     # In the tests of whoever uses the dev broker.
-    "TimeoutError": {"devbroker/server.py"},
+    # The others are caught where an answer is awaited.
+    "TimeoutError": {"devbroker/server.py", "frameserver/client.py", "transport/http_get.py"},
     "RuntimeError": {"devbroker/server.py"},
-    "TypeError": {"source/offsets.py"},
+    "TypeError": {"source/offsets.py", "transport/standing.py"},
     "AttributeError": {"__init__.py"},
     # As pa.array raises it.
     "ArrowCapacityError": {"arrow/columns.py"},
@@ -60,6 +61,8 @@ OTHER_ERRORS = {
             "files.py",
             "options/endpoint.py",
             "options/kinds.py",
+            "transport/http_get.py",
+            "transport/standing.py",
         ),
         *(f"status/{name}.py" for name in ("figure", "files", "reading")),
     },
