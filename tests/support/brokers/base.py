@@ -287,8 +287,7 @@ class Broker(ABC):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on, and that this process gave to nobody: the brokers of a cluster
-    take theirs seconds later."""
+    """Ports of loopback that nobody listens on, and that were given to no other broker, which takes them later."""
     left = [port for port in _PORTS if port not in _given]
     random.shuffle(left)
     with ExitStack() as held:
