@@ -287,7 +287,7 @@ class Broker(ABC):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on, and that were given to no other broker, which takes them later."""
+    """Ports of loopback that nobody listens on. None is given twice, since a broker takes its own later."""
     left = [port for port in _PORTS if port not in _given]
     random.shuffle(left)
     with ExitStack() as held:
