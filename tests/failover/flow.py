@@ -317,7 +317,7 @@ def line_of_source(name: str, producer: Producer, reader: Reader, since: float) 
     )
 
 
-def line_of_sink(name: str, sink: Sink, found: Sequence[str]) -> Line:
+def line_of_sink(name: str, sink: Sink, found: Sequence[str], since: float) -> Line:
     """``found`` are the ids of the messages that another client got."""
     ids = set(found)
     return Line(
@@ -325,7 +325,7 @@ def line_of_sink(name: str, sink: Sink, found: Sequence[str]) -> Line:
         rows=len(found),
         missing=len(sink.confirmed - ids),
         twice=len(found) - len(ids),
-        standstill=max((seconds for _, seconds in sink.batches), default=0.0),
+        standstill=max((seconds for at, seconds in sink.batches if at > since), default=0.0),
         reconnects=sink.reconnects,
         ended=len(sink.ended),
         dropped=sink.dropped,
@@ -407,7 +407,7 @@ class Flows:
         self._end(lambda worker: True)
         lines = [line_of_source(name, *both, self._since) for name, both in self._sources.items()]
         for name, (sink, destination, is_stream) in self._sinks.items():
-            lines.append(line_of_sink(name, sink, ids_in(self.cluster, destination, is_stream)))
+            lines.append(line_of_sink(name, sink, ids_in(self.cluster, destination, is_stream), self._since))
         self.stuck += [name for name, (producer, _) in self._sources.items() if producer.unconfirmed]
         return lines
 

@@ -68,8 +68,10 @@ def two_of_three_away(cluster: RabbitMQCluster, flows: Flows) -> None:
 
 def leader_moved(cluster: RabbitMQCluster, flows: Flows) -> None:
     for queue in flows.destinations:
-        if queue.endswith((".quorum", ".stream")):
+        if queue.endswith(".quorum"):
             cluster.move_leader(queue, cluster.nodes[2])
+        elif queue.endswith(".stream"):
+            cluster.elect_again(queue)
 
 
 @dataclass(frozen=True)

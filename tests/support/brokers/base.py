@@ -24,6 +24,7 @@ HOST = "127.0.0.1"
 # Each of up to eight processes of pytest-xdist has its own: a broker takes its ports seconds after they were
 # found free.
 _PORTS = range(20_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8, 32_000, 8)
+_given: set[int] = set()
 # Seconds until messages of a lost connection that no consumer has count as stuck.
 _RETURNED_WITHIN = 20.0
 
@@ -286,15 +287,18 @@ class Broker(ABC):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on."""
+    """Ports of loopback that nobody listens on. None is given twice, since a broker takes its own later."""
+    left = [port for port in _PORTS if port not in _given]
+    random.shuffle(left)
     with ExitStack() as held:
-        found = []
-        for port in random.sample(_PORTS, 50 * count):
+        found: list[int] = []
+        for port in left:
             try:
                 held.enter_context(socket.create_server((HOST, port)))
             except OSError:
                 continue
             found.append(port)
+            _given.add(port)
             if len(found) == count:
                 return found
     raise Unavailable(f"no {count} free ports on {HOST}")

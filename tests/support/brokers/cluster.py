@@ -170,17 +170,21 @@ class RabbitMQCluster(Cluster):
         except StopIteration:
             raise LookupError(f"no node has the leader of {destination}: {said}") from None
 
-    def move_leader(self, destination: str, to: RabbitMQNode) -> None:
-        """Let the replica on this node lead a quorum queue or a stream, and wait until it does."""
-        said = self.active.evaluate(_MOVE.replace("NAME", _name(destination)).replace("NODE", f"'{to.node}'"))
+    def move_leader(self, queue: str, to: RabbitMQNode) -> None:
+        """Let the replica on this node lead a quorum queue, and wait until it does."""
+        move = _MOVE.replace("NAME", _name(queue)).replace("NODE", f"'{to.node}'")
 
         def leads() -> bool:
-            try:
-                return self.leader(destination) is to
-            except LookupError:
-                return False
+            if self.leader(queue) is to:
+                return True
+            self.active.evaluate(move)
+            return False
 
-        wait_until(leads, _TAKES_OVER, f"the new leader of {destination} ({said})")
+        wait_until(leads, _TAKES_OVER, f"the new leader of {queue}", every=0.5)
+
+    def elect_again(self, stream: str) -> None:
+        """Let the replicas of a stream elect a leader: one that has all, which may be the last one."""
+        self.active.evaluate(_ELECT.replace("NAME", _name(stream)))
 
     @property
     def active(self) -> RabbitMQNode:
@@ -309,11 +313,9 @@ case amqqueue:get_type(Queue) of
     _ -> node(amqqueue:get_pid(Queue))
 end."""
 _MOVE = """{ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"NAME">>)),
-case amqqueue:get_type(Queue) of
-    rabbit_stream_queue ->
-        rabbit_stream_queue:restart_stream(<<"/">>, <<"NAME">>, #{preferred_leader_node => NODE});
-    rabbit_quorum_queue -> rabbit_quorum_queue:transfer_leadership(Queue, NODE)
-end."""
+rabbit_quorum_queue:transfer_leadership(Queue, NODE)."""
+# As `rabbitmq-streams restart_stream`.
+_ELECT = """rabbit_stream_queue:restart_stream(<<"/">>, <<"NAME">>, #{})."""
 
 
 def _name(destination: str) -> str:
