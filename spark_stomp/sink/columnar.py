@@ -118,6 +118,7 @@ class SliceFrames:
         _require("destination" in cells)
         column = as_binary(cells["destination"])
         _require(not column.null_count and lengths(column).min() > 0)
+        self._check_value("destination", column)
         return self._wire("destination", column), self._to_queues(column)
 
     def _to_queues(self, destinations: pa.Array) -> Flags:

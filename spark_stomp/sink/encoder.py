@@ -181,7 +181,7 @@ class RowEncoder:
         """
         rules, version = self._rules, self._rules.version
         refused = [_decoded(frame, version) for frame in frames]
-        destination = (refused[0].get("destination") if refused else None) or ""
+        destination = refused[0].get("destination") or ""
         if rules.on_error == "fail" or rules.destination is not None or destination == rules.dead_letter:
             return None
         problem = RowRefused(error.message)

@@ -182,7 +182,9 @@ class RowFrames:
             return self._rules.destination
         if not row.destination:
             raise SinkRowError("it has no destination: set the option `destination`, or the column")
-        return _text("its destination", row.destination)
+        destination = _text("its destination", row.destination)
+        self.check_value("destination", destination)
+        return destination
 
     def _headers(self, row: Row, destination: str, now: float) -> list[tuple[str, str]]:
         """All headers that options or the row set, in the order of the frame.

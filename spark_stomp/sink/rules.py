@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.destinations import BY_PREFIX, Naming
+from spark_stomp.brokers.targets import REFUSED
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
@@ -80,7 +81,7 @@ class SendRules:
     ttl : the header that the column ``ttl`` sets; None if this broker has no such header.
     dedup_key, dedup_header : a digest of the columns goes into the header. There is none without columns.
     left_out : names of entries in the column ``headers`` that are not sent.
-    values : which values some headers may have.
+    values : which values some headers, and the destination, may have.
     text : whether bodies are sent without content-length, which tells some brokers that they are text.
     on_error, dead_letter : what becomes of a row that cannot be sent, and where dead letters go.
     limits : the largest sizes of a frame and its parts.
@@ -121,7 +122,7 @@ class SendRules:
         columns = (header for _, header in self.columns)
         ttl = () if self.ttl is None else (self.ttl.header,)
         dedup = (self.dedup_header,) if self.dedup_key else ()
-        checked = (rule.header for rule in self.values)
+        checked = (rule.header for rule in self.values if rule.header != "destination")
         return frozenset((*dict(self.queue_headers), *dict(self.headers), *columns, *ttl, *dedup, *checked))
 
     def defaults(self, now: float, *, to_queue: bool) -> dict[str, str]:
@@ -187,7 +188,7 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
         dedup_key=message.dedup_key or (),
         dedup_header=message.dedup_header or outgoing.dedup_header,
         left_out=outgoing.left_out,
-        values=outgoing.values,
+        values=(*outgoing.values, *REFUSED.get(dialect.name, ())),
         text=outgoing.text_without_length and _is_text(message, columns),
         on_error=message.on_error,
         dead_letter=message.dead_letter_destination or "",
@@ -205,6 +206,9 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
                 f"sendHeaders cannot go to this broker ({dialect.name}): {problem}. Change that header, or "
                 "leave it out"
             )
+    for key, one in (("destination", rules.destination), ("deadLetterDestination", rules.dead_letter)):
+        if one and (problem := rules.problem("destination", one)) is not None:
+            raise UnsupportedError(f"{key} cannot go to this broker ({dialect.name}): {problem}")
     return rules
 
 

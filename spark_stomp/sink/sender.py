@@ -21,7 +21,7 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
 from spark_stomp.sink.progress import Outage, Progress
-from spark_stomp.sink.queues import refusal_of
+from spark_stomp.sink.queues import question_about, refusal_of
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
@@ -172,15 +172,18 @@ class Sender:
         by_name = None if self._speaks is None else self._speaks[1].outgoing.by_name
         if by_name is None or not self._window.unsent:
             return
-        while names := self._window.destinations - self._there:
+        # Dead letters may be added meanwhile. What was left out needs no queue any more.
+        left_out: set[str] = set()
+        while names := self._window.destinations - self._there - left_out:
             destination = min(names)
-            self._there.add(destination)
-            if not destination.startswith(by_name):
-                continue
-            connection.beat()
-            refusal = refusal_of(self._options.connection, destination, connection.peer)
-            if refusal is not None and not self._leave_out(self._window.sent_to(destination), refusal):
-                raise refusal
+            question = question_about(destination, by_name)
+            waiting = self._window.sent_to(destination) if question else []
+            (self._there if waiting or not question else left_out).add(destination)
+            if question and waiting:
+                connection.beat()
+                refusal = refusal_of(self._options.connection, question, connection.peer)
+                if refusal is not None and not self._leave_out(waiting, refusal):
+                    raise refusal
 
     def _await_receipts(self, connection: Connection) -> None:
         self._send_rest(connection)
@@ -437,11 +440,10 @@ class Sender:
     def _leave_out(self, receipts: Sequence[str], error: StompError) -> bool:
         """Hold these messages no more, if they are problems of their rows. Returns whether they are."""
         encoded = self.instead([self._window.frame(one) for one in receipts], error)
-        if encoded is None:
-            return False
-        self._window.take_out(receipts)
-        self._hold(encoded)
-        return True
+        if encoded is not None:
+            self._window.take_out(receipts)
+            self._hold(encoded)
+        return encoded is not None
 
     def _may_recover(self, error: StompError) -> bool:
         """Whether another connection may succeed."""
