@@ -33,6 +33,7 @@ class ReceiverFigures(TypedDict):
 
     destinations: list[str]
     connected: bool
+    peer: str | None
     connected_since: str | None
     disconnected_since: str | None
     heard_at: str | None
