@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +14,7 @@ from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import listed, shown
 from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.transport.addresses import machines_of
 from spark_stomp.transport.logins import fingerprint, password_of
 from spark_stomp.transport.standing import LoginNotAccepted, NotTold, Told, standing, why_withheld
 
@@ -108,18 +107,14 @@ class Standings:
     def _warn_of_names(self) -> None:
         """Warn once of each name in ``url`` that stands for several machines: one of them is read."""
         for host in dict.fromkeys(one.host for one in self._options.endpoints):
-            with suppress(OSError, UnicodeError):
-                found = socket.getaddrinfo(host, None, 0, socket.SOCK_STREAM)
-                # A machine may have one of each family.
-                most = max(Counter(family for family, _ in {(one[0], one[4][0]) for one in found}).values())
-                if most > 1:
-                    log.warning(
-                        "%s in url stands for %d addresses, and the first that answers is read, also with "
-                        "several connections. If these are brokers with messages of their own, and no "
-                        "cluster that shares them, most are never read: give each address its own source",
-                        shown(host),
-                        most,
-                    )
+            if (machines := machines_of(host)) > 1:
+                log.warning(
+                    "%s in url stands for %d addresses, and the first that answers is read, also with "
+                    "several connections. If these are brokers with messages of their own, and no cluster "
+                    "that shares them, most are never read: give each address its own source",
+                    shown(host),
+                    machines,
+                )
 
     def _run(self) -> None:
         self._warn_of_names()

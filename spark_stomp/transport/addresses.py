@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
@@ -60,6 +61,15 @@ def may_be_the_node(error: StompError) -> bool:
 def name_of(address: Any) -> str:
     """``host:port`` of an address of IP."""
     return host_port(address[0], address[1])
+
+
+def machines_of(host: str) -> int:
+    """For how many machines a name stands, as far as it is known. One may have an address of each family."""
+    try:
+        found = {(one[0], one[4][0]) for one in socket.getaddrinfo(host, None, 0, socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return 0
+    return max(Counter(family for family, _ in found).values(), default=0)
 
 
 def remote_of(sock: socket.socket) -> str:
