@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
