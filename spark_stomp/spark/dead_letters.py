@@ -60,16 +60,9 @@ def dead_letters(
         send = dead_letters(write, "/queue/orders.dead", url="stomp://127.0.0.1:61613")
         rescued.writeStream.foreachBatch(send).option("checkpointLocation", "checkpoint").start()
     """
-    if body is None and reason != _RESCUED_REASON:
-        raise OptionError(f"dead_letters has a reason and no body: {_NOT_RESCUED}")
-    for name in options:
-        if name.lower() in _OWN:
-            raise OptionError(
-                f"dead_letters does not take {name}: it sets {' and '.join(_OWN.values())} itself. A dead "
-                "letter has the row's headers; add what else it is to have to the column headers"
-            )
-    on_error = {"onError": "deadletter", "deadLetterDestination": destination}
-    sink = {**on_error, **options, "destination": destination}
+    _check(reason, body, options)
+    sink = {"onError": "deadletter", "deadLetterDestination": destination} | options
+    sink["destination"] = destination
 
     def send_then_write(batch: DataFrame, number: int) -> None:
         origin = _origin(batch.columns)
@@ -85,6 +78,17 @@ def dead_letters(
             rows.unpersist()
 
     return send_then_write
+
+
+def _check(reason: str, body: str | None, options: Collection[str]) -> None:
+    if body is None and reason != _RESCUED_REASON:
+        raise OptionError(f"dead_letters has a reason and no body: {_NOT_RESCUED}")
+    for name in options:
+        if name.lower() in _OWN:
+            raise OptionError(
+                f"dead_letters does not take {name}: it sets {' and '.join(_OWN.values())} itself. A dead "
+                "letter has the row's headers; add what else it is to have to the column headers"
+            )
 
 
 def _letters(dead: DataFrame, body: str | None, origin: dict[str, str]) -> DataFrame:
