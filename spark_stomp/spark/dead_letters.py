@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -60,11 +60,9 @@ def dead_letters(
         send = dead_letters(write, "/queue/orders.dead", url="stomp://127.0.0.1:61613")
         rescued.writeStream.foreachBatch(send).option("checkpointLocation", "checkpoint").start()
     """
-    if body is None and reason != _RESCUED_REASON:
-        raise OptionError(f"dead_letters has a reason and no body: {_NOT_RESCUED}")
-    _refuse_own(options)
-    on_error = {"onError": "deadletter", "deadLetterDestination": destination}
-    sink = {**on_error, **options, "destination": destination}
+    _check(reason, body, options)
+    sink = {"onError": "deadletter", "deadLetterDestination": destination} | options
+    sink["destination"] = destination
 
     def send_then_write(batch: DataFrame, number: int) -> None:
         origin = _origin(batch.columns)
@@ -82,7 +80,9 @@ def dead_letters(
     return send_then_write
 
 
-def _refuse_own(options: Iterable[str]) -> None:
+def _check(reason: str, body: str | None, options: Collection[str]) -> None:
+    if body is None and reason != _RESCUED_REASON:
+        raise OptionError(f"dead_letters has a reason and no body: {_NOT_RESCUED}")
     for name in options:
         if name.lower() in _OWN:
             raise OptionError(
