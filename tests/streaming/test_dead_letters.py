@@ -85,6 +85,7 @@ def test_the_program_of_the_page_sends_some_back_and_loses_none(
     assert kept.keys() == {b"1", b"3", b"4"}
     assert kept[b"1"]["dead-letter-reason"] == "the body is not UTF-8" and kept[b"1"]["desk"] == "b"
     assert kept[b"3"]["dead-letter-origin"] == QUEUE
+    assert kept[b"4"]["dead-letter-reason"] == "no JSON"
     assert devbroker.queue(LETTERS).depth == 0
 
 
