@@ -194,7 +194,7 @@ _MICROSECONDS = {"ms": 1_000, "s": 1_000_000}
 _DIGITS = 18
 """A number with at most this many decimal digits fits into 64 bits."""
 
-_LAST_MICROSECOND = 253_402_300_799_999_999
+LAST_MICROSECOND = 253_402_300_799_999_999
 """The end of the year 9999, in microseconds: the last time of Python's datetime, and so of a Spark row."""
 
 
@@ -224,10 +224,10 @@ def timestamps(values: pa.Array, unit: Literal["ms", "s"], kind: pa.DataType) ->
     scale = _MICROSECONDS[unit]
     counts = whole_numbers(values)
     if pc.any(pc.equal(counts, scalar(0))).as_py():
-        counts = _null_unless(pc.not_equal(counts, scalar(0)), counts)
-    late = counts.null_count < len(counts) and pc.max(counts).as_py() > _LAST_MICROSECOND // scale
+        counts = null_unless(pc.not_equal(counts, scalar(0)), counts)
+    late = counts.null_count < len(counts) and pc.max(counts).as_py() > LAST_MICROSECOND // scale
     if late:
-        counts = _null_unless(pc.less_equal(counts, scalar(_LAST_MICROSECOND // scale)), counts)
+        counts = null_unless(pc.less_equal(counts, scalar(LAST_MICROSECOND // scale)), counts)
     return pc.multiply(counts, scalar(scale)).view(kind)
 
 
@@ -235,12 +235,12 @@ def whole_numbers(values: pa.Array) -> pa.Array:
     """The numbers written in ASCII digits; null for anything else, and for numbers that overflow 64 bits."""
     digits = pc.ascii_is_decimal(values)
     if not _all_true(digits):  # besides digits, the cast would read signs and hexadecimal numbers
-        values = _null_unless(digits, values)
+        values = null_unless(digits, values)
     try:
         return pc.cast(values, pa.int64())
     except pa.ArrowInvalid:
         return pc.cast(
-            _null_unless(pc.less_equal(pc.binary_length(values), scalar(_DIGITS)), values), pa.int64()
+            null_unless(pc.less_equal(pc.binary_length(values), scalar(_DIGITS)), values), pa.int64()
         )
 
 
@@ -250,7 +250,7 @@ def redelivered(values: pa.Array) -> pa.Array:
     if not _all_true(pc.or_(flags, pc.equal(values, scalar("false")))):
         lower = pc.ascii_lower(values)
         flags = pc.equal(lower, scalar("true"))
-        flags = _null_unless(pc.or_(flags, pc.equal(lower, scalar("false"))), flags)
+        flags = null_unless(pc.or_(flags, pc.equal(lower, scalar("false"))), flags)
     return flags
 
 
@@ -264,7 +264,7 @@ def after_last(values: pa.Array, separator: str | None) -> pa.Array:
 def timed(ids: pa.Array, times: pa.Array) -> pa.Array:
     """The ids, each with its time appended, as the receiver does; null if the id or its time is missing."""
     there = pc.and_(pc.not_equal(ids, scalar("")), pc.invert(pc.is_in(times, strings(NO_TIME))))
-    return _null_unless(there, pc.binary_join_element_wise(ids, times, scalar(ID_TIME.decode())))
+    return null_unless(there, pc.binary_join_element_wise(ids, times, scalar(ID_TIME.decode())))
 
 
 def unquoted(names: pa.Array) -> pa.Array:
@@ -295,7 +295,7 @@ def _all_true(flags: pa.Array) -> bool:
     return pc.all(flags, skip_nulls=False, min_count=0).as_py() is True
 
 
-def _null_unless(condition: pa.Array, values: pa.Array) -> pa.Array:
+def null_unless(condition: pa.Array, values: pa.Array) -> pa.Array:
     """The values, null wherever the condition is false or null."""
     return pc.if_else(condition, values, pa.nulls(1, values.type)[0])
 
@@ -347,14 +347,14 @@ OnError = Literal["error", "null", "column"]
 
 
 @dataclass(frozen=True, slots=True)
-class BodyText:
-    """The bodies as strings; with ``on_error`` "column" also the reasons for nulls, by row."""
+class BodyColumn:
+    """The bodies as text, or as what they say; ``reasons`` says by row what is not in ``values``."""
 
-    text: pa.Array
+    values: pa.Array
     reasons: Mapping[int, str]
 
 
-def body_text(bodies: TextSource, on_error: OnError) -> BodyText:
+def body_text(bodies: TextSource, on_error: OnError) -> BodyColumn:
     """Decode the bodies. An empty body is an empty string in any charset.
 
     Raises:
@@ -368,7 +368,7 @@ def body_text(bodies: TextSource, on_error: OnError) -> BodyText:
     rows = np.flatnonzero(np.isin(codes, foreign))
     text = _as_utf8(bodies.values)
     if not rows.size and text is not None:
-        return BodyText(text, {})
+        return BodyColumn(text, {})
     return _one_by_one(bodies, rows if text is not None else None, text, on_error)
 
 
@@ -378,7 +378,9 @@ def _as_utf8(values: pa.Array) -> pa.Array | None:
     return text if is_text(text) else None
 
 
-def _one_by_one(bodies: TextSource, rows: Ints | None, text: pa.Array | None, on_error: OnError) -> BodyText:
+def _one_by_one(
+    bodies: TextSource, rows: Ints | None, text: pa.Array | None, on_error: OnError
+) -> BodyColumn:
     """The bodies as strings. Only ``rows`` are decoded, one by one; None means all."""
     reasons: dict[int, str] = {}
     values: list[str | bytes | None] = (text if text is not None else bodies.values).to_pylist()
@@ -391,7 +393,7 @@ def _one_by_one(bodies: TextSource, rows: Ints | None, text: pa.Array | None, on
             if on_error == "column":
                 reasons[row] = str(BodyDecodeError(f"the body cannot be read as string: {problem}"))
             values[row] = None
-    return BodyText(strings(values), reasons)
+    return BodyColumn(strings(values), reasons)
 
 
 class _Undecodable(Exception):
