@@ -58,6 +58,12 @@ def numbers(array: pa.Array, kind: npt.DTypeLike) -> npt.NDArray[Any]:
     return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * np.dtype(kind).itemsize)
 
 
+def flags_of(array: pa.Array) -> Flags:
+    """The values of an array of booleans; false where it is null."""
+    flags: Flags = numbers(pc.coalesce(array.cast(pa.uint8()), scalar(0).cast(pa.uint8())), np.bool_)
+    return flags
+
+
 def strings(values: Iterable[str | bytes | None], kind: pa.DataType = _STRING) -> pa.Array:
     """Texts or octets as an array; None becomes null."""
     raw = [value.encode() if isinstance(value, str) else value for value in values]
@@ -366,13 +372,13 @@ def body_text(bodies: TextSource, on_error: OnError) -> BodyColumn:
     foreign = [code for code, name in enumerate(charsets) if _codec_name(name) != "utf-8"]
     codes = numbers(types.indices, np.int32)
     rows = np.flatnonzero(np.isin(codes, foreign))
-    text = _as_utf8(bodies.values)
+    text = as_utf8(bodies.values)
     if not rows.size and text is not None:
         return BodyColumn(text, {})
     return _one_by_one(bodies, rows if text is not None else None, text, on_error)
 
 
-def _as_utf8(values: pa.Array) -> pa.Array | None:
+def as_utf8(values: pa.Array) -> pa.Array | None:
     """The bodies as strings, not copied; None unless all of them are valid UTF-8."""
     text = pa.Array.from_buffers(pa.string(), len(values), values.buffers(), offset=values.offset)
     return text if is_text(text) else None

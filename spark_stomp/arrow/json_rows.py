@@ -14,7 +14,8 @@ from typing import Any, Final, NoReturn, Protocol
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.arrow.columns import BodyColumn, strings
+from spark_stomp.arrow.columns import BodyColumn, Ints, array_of, as_utf8, strings
+from spark_stomp.arrow.json_layouts import read_layouts
 from spark_stomp.arrow.json_values import Fraction, Whole, kind_of, leaf_of, misfit, validity
 from spark_stomp.quoting import shown
 
@@ -41,6 +42,25 @@ def json_rows(bodies: pa.Array, kind: pa.DataType) -> BodyColumn:
     Raises:
         SchemaError: ``kind`` has a type that JSON cannot fill exactly.
     """
+    parts: list[tuple[Ints, pa.Array]] = []
+    if pa.types.is_struct(kind) and (texts := as_utf8(bodies)) is not None:
+        parts = [*read_layouts(texts, kind)]
+    left = np.ones(len(bodies), bool)
+    for rows, _ in parts:
+        left[rows] = False
+    rest = np.flatnonzero(left)
+    values, reasons = _exact(bodies if len(rest) == len(bodies) else bodies.take(array_of(rest)), kind)
+    if not parts:
+        return BodyColumn(values, reasons)
+    order = np.concatenate([*(rows for rows, _ in parts), rest])
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    every = pa.concat_arrays([*(part for _, part in parts), values])
+    in_order = every if len(parts) == 1 and not rest.size else every.take(array_of(place))
+    return BodyColumn(in_order, {int(rest[row]): reason for row, reason in reasons.items()})
+
+
+def _exact(bodies: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
     node = _node(kind, "")
     reasons: dict[int, str] = {}
     for row, body in enumerate(bodies.to_pylist()):
@@ -58,7 +78,7 @@ def json_rows(bodies: pa.Array, kind: pa.DataType) -> BodyColumn:
         values = pa.Array.from_buffers(
             kind, len(values), [validity(~bad), values.buffers()[1]], children=[values.values]
         )
-    return BodyColumn(values, reasons)
+    return values, reasons
 
 
 def _checked(document: object, kind: pa.DataType) -> object:

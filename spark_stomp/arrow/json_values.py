@@ -76,14 +76,14 @@ _TIMES: Final = ("timestamp", "timestamp_ntz")
 _NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 # A double has at most 17 digits, one of 15 is always right. A number of 64 bits has at most 20 characters.
 _MOST_DIGITS, _SURE, _LONGEST = 17, 15, 20
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_TIME = re.compile(
+DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?", re.ASCII
 )
-_EPOCH: Final = date(1970, 1, 1).toordinal()
-_FIRST_MICROSECOND: Final = (1 - _EPOCH) * 86_400_000_000
+EPOCH: Final = date(1970, 1, 1).toordinal()
+FIRST_MICROSECOND: Final = (1 - EPOCH) * 86_400_000_000
 # The farthest zone of Java, in minutes.
-_FARTHEST: Final = 18 * 60
+FARTHEST: Final = 18 * 60
 
 
 def leaf_of(kind: pa.DataType, path: str) -> Leaf:
@@ -117,7 +117,7 @@ def kind_of(value: object) -> str:
 
 def misfit(value: object, leaf: Leaf) -> str:
     """Why a leaf does not have a value. It quotes nothing of the value."""
-    if leaf.name in _TIMES and type(value) is str and (found := _TIME.fullmatch(value)):
+    if leaf.name in _TIMES and type(value) is str and (found := TIME.fullmatch(value)):
         zoned = bool(found[6] or found[7])
         if zoned is not (leaf.name == "timestamp"):
             return f"has {'a' if zoned else 'no'} zone: {_TIMES[not zoned]} takes it"
@@ -188,17 +188,17 @@ def _digits(number: str) -> str:
 
 
 def _days(value: object) -> int | None:
-    if type(value) is not str or not _DATE.fullmatch(value):
+    if type(value) is not str or not DATE.fullmatch(value):
         return None
     try:
-        return date.fromisoformat(value).toordinal() - _EPOCH
+        return date.fromisoformat(value).toordinal() - EPOCH
     except ValueError:
         return None
 
 
 def _micros(zoned: bool, value: object) -> int | None:
     """Microseconds since 1970, up to the year 9999: Python has no later ones, so no row of Spark."""
-    found = _TIME.fullmatch(value) if type(value) is str else None
+    found = TIME.fullmatch(value) if type(value) is str else None
     if found is None or bool(found[6] or found[7]) is not zoned:
         return None
     day, hour, minute, second, fraction, _, sign, hours, minutes = found.groups(default="0")
@@ -207,12 +207,12 @@ def _micros(zoned: bool, value: object) -> int | None:
     except ValueError:
         return None
     offset = int(hours) * 60 + int(minutes)
-    if offset > _FARTHEST or int(minutes) > 59:
+    if offset > FARTHEST or int(minutes) > 59:
         return None
-    seconds = (when.toordinal() - _EPOCH) * 86_400 + when.hour * 3600 + when.minute * 60 + when.second
+    seconds = (when.toordinal() - EPOCH) * 86_400 + when.hour * 3600 + when.minute * 60 + when.second
     seconds -= 60 * (-offset if sign == "-" else offset)
     micros = seconds * 1_000_000 + int(fraction.ljust(6, "0"))
-    return micros if _FIRST_MICROSECOND <= micros <= LAST_MICROSECOND else None
+    return micros if FIRST_MICROSECOND <= micros <= LAST_MICROSECOND else None
 
 
 # --- arrays
