@@ -21,26 +21,34 @@ from spark_stomp.arrow.columns import Bytes, Ints, array_of, flags_of, scalar, s
 from spark_stomp.brokers.bodies import ENCODING, BodyMarks
 from spark_stomp.errors import BodyDecodeError
 from spark_stomp.protocol import Frame
+from spark_stomp.quoting import shown
 
 NOT_TEXT: Final = "headers_not_text"
 UNDECODED: Final = "bodies_undecoded"
 LOST: Final = "bodies_lost"
 HOLLOW: Final = "bodies_hollow"
-KINDS: Final = (NOT_TEXT, UNDECODED, LOST, HOLLOW)
+UNFIT: Final = "bodies_unfit"
+KINDS: Final = (NOT_TEXT, UNDECODED, LOST, HOLLOW, UNFIT)
+# Characters of a reason that is told.
+_MOST_TOLD: Final = 200
 
 
 class Oddity(NamedTuple):
-    """A kind of message, where it came from, and the broker's dialect. The kinds are:
+    """A kind of message, where it came from, the broker's dialect, and of bodies that do not fit a reason.
+
+    The kinds are:
 
     - ``NOT_TEXT``: the value of a header is not text;
     - ``UNDECODED``: the body is marked as encoded and cannot be decoded, so the row has it as it came;
     - ``LOST``: a header says that the content is not in the frame;
-    - ``HOLLOW``: the body is one that the broker also sends if it leaves the content out.
+    - ``HOLLOW``: the body is one that the broker also sends if it leaves the content out;
+    - ``UNFIT``: the body is JSON for the query, and not all of it fits; ``reason`` is that of the first.
     """
 
     kind: str
     destination: str
     dialect: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,20 @@ def counted(kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect:
             for one in pc.coalesce(destinations.take(array_of(np.array(rows))), scalar(""))
             .value_counts()
             .to_pylist()
+        }
+    )
+
+
+def unfit(reasons: Mapping[int, str], destinations: pa.Array, dialect: str) -> Counter[Oddity]:
+    """How many bodies of each destination do not fit, with the first reason."""
+    rows = sorted(reasons)
+    names = [name or "" for name in destinations.take(array_of(np.array(rows, np.int64))).to_pylist()]
+    first = {name: reasons[row] for name, row in zip(reversed(names), reversed(rows), strict=True)}
+    counts = Counter(names)
+    return Counter(
+        {
+            Oddity(UNFIT, name, dialect, shown(reason, _MOST_TOLD)): counts[name]
+            for name, reason in first.items()
         }
     )
 

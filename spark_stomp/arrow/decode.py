@@ -31,7 +31,7 @@ from spark_stomp.arrow.columns import (
     scalar,
     strings,
 )
-from spark_stomp.arrow.content import NOT_TEXT, Bodies, Oddity, counted, open_bodies, open_message
+from spark_stomp.arrow.content import NOT_TEXT, Bodies, Oddity, counted, open_bodies, open_message, unfit
 from spark_stomp.arrow.headers import (
     Area,
     ExactHeaders,
@@ -86,8 +86,8 @@ def decode_frames(
 
     The frames must be such as :class:`spark_stomp.protocol.FrameScanner` accepts. Only the columns of the
     projection are computed. Besides the result, this needs up to about ten times the memory of the headers.
-    Messages that are odd are counted in ``odd``, those with odd bodies only if the projection has ``body`` or
-    ``malformed``.
+    Messages that are odd are counted in ``odd``, those with odd bodies only if the projection has ``body``,
+    ``rescued`` or ``malformed``.
 
     Raises:
         BodyDecodeError: ``body`` is a string, a body cannot be decoded, and the rules make that an error.
@@ -109,6 +109,8 @@ def decode_frames(
             of_bodies = not {"body", MALFORMED, RESCUED}.isdisjoint(projection.columns)
             odd.update(rows.odd(batch.dialect, of_bodies=of_bodies))
     body = _body(rows, projection, rules)
+    if odd is not None and body is not None and body.reasons and projection.body != pa.string():
+        odd.update(unfit(body.reasons, rows.column("destination"), batch.dialect))
     reasons = {} if {MALFORMED, RESCUED}.isdisjoint(projection.columns) else _reasons(rows, body)
     arrays = [_column(field, rows, rules, batch, body, reasons) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

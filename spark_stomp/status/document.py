@@ -95,6 +95,7 @@ class TotalsFigures(TypedDict):
     bodies_undecoded: int
     bodies_lost: int
     bodies_hollow: int
+    bodies_unfit: int
     more_waiting: bool
     receivers: int
     connected: int
@@ -115,6 +116,15 @@ class TotalsFigures(TypedDict):
     doubled: int
     other_body: int
     malformed: int
+
+
+class UnfitFigures(TypedDict):
+    """The bodies of one destination that do not fit the fields of the schema."""
+
+    bodies: int
+    reason: str
+    first_at: str
+    last_at: str
 
 
 class QueryStatus(TypedDict):
@@ -143,6 +153,7 @@ class QueryStatus(TypedDict):
     totals: TotalsFigures
     receivers: dict[str, ReceiverFigures]
     queues: dict[str, QueueFigures]
+    unfit: dict[str, UnfitFigures]
     journal: JournalFigures | None
     sink: SinkFigures | None
     file: str
