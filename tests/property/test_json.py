@@ -44,6 +44,9 @@ TIMES += ["2026-11-29T12:00:00.123Z", "2024-02-29 23:59:59.999999+05:30", "2026-
 TIMES += ["2026-11-29T24:00:00Z", "9999-12-31T23:59:59-01:00", "2026-11-29T12:00:00", "2026-11-29T12:00"]
 DATES = ["2026-11-29", "2024-02-29", "2023-02-29", "0000-01-01", "0001-01-01", "9999-12-31", "2026-13-01"]
 
+# datetime.fromisoformat takes more than this.
+TIME = re.compile(r".{10}[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+
 
 class Producer:
     """Writes bodies of one layout, mostly: some have another value, field or space, or are broken."""
@@ -178,7 +181,7 @@ def text_or_time(value: Any, kind: pa.DataType) -> Any:
     try:
         if pa.types.is_date(kind):
             return date.fromisoformat(value) if len(value) == 10 and value[4] == "-" else None
-        if pa.types.is_timestamp(kind) and re.match(r".{10}[T ]..:..", value):
+        if pa.types.is_timestamp(kind) and TIME.fullmatch(value):
             whole = value.replace("Z", "+00:00")
             whole = re.sub(r"\.(\d+)", lambda found: "." + found[1].ljust(6, "0"), whole)
             found = datetime.fromisoformat(whole)

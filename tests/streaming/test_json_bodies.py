@@ -84,7 +84,7 @@ def test_a_stream_sends_what_does_not_fit_away(
     def write(batch: DataFrame, number: int) -> None:
         kept.extend(batch.collect())
 
-    send = dead_letters(write, DEAD, reason="malformed", body="rescued", url=devbroker.url)
+    send = dead_letters(write, DEAD, url=devbroker.url)
     with Running(frame, tmp_path / "run", send, availableNow=True) as running:
         running.finish()
     assert sorted(devbroker.bodies(DEAD)) == sorted(BAD)
