@@ -27,7 +27,7 @@ from spark_stomp.arrow.columns import (
     array_of,
     body_text,
     gather,
-    null_unless,
+    kept,
     scalar,
     strings,
 )
@@ -150,9 +150,9 @@ def _rescued(rows: AnyRows, reasons: Mapping[int, str], count: int) -> pa.Array:
     """The bodies of the messages that have a reason."""
     if not reasons:
         return pa.nulls(count, pa.binary())
-    kept = np.zeros(count, np.uint8)
-    kept[list(reasons)] = 1
-    return null_unless(array_of(kept).cast(pa.bool_()), rows.bodies())
+    flags = np.zeros(count, bool)
+    flags[list(reasons)] = True
+    return kept(rows.bodies(), flags)
 
 
 def _column(

@@ -29,7 +29,7 @@ from spark_stomp.arrow.columns import (
     array_of,
     flags_of,
     gather,
-    null_unless,
+    kept,
     text_of,
 )
 from spark_stomp.arrow.json_values import DATE, FARTHEST, FIRST_MICROSECOND, TIME, leaf_of
@@ -425,7 +425,7 @@ def _texts(spans: _Spans) -> _Values:
 def _booleans(spans: _Spans) -> _Values:
     first = spans.array[spans.starts]
     array = _bools(first == _TRUE)
-    return _Values(null_unless(_bools(first != _NULL), array) if (first == _NULL).any() else array)
+    return _Values(kept(array, first != _NULL) if (first == _NULL).any() else array)
 
 
 def _numbers(kind: pa.DataType, most: int, spans: _Spans) -> _Values:
@@ -433,7 +433,7 @@ def _numbers(kind: pa.DataType, most: int, spans: _Spans) -> _Values:
     there = spans.array[spans.starts] != _NULL
     good = ~there | (spans.stops - spans.starts <= most)
     if not (there & good).all():
-        texts = null_unless(_bools(there & good), texts)
+        texts = kept(texts, there & good)
     return _Values(pc.cast(texts, kind), None if good.all() else good)
 
 

@@ -282,8 +282,11 @@ class _Map(_Many):
 
     def array(self) -> pa.Array:
         entries = pa.struct([self._kind.key_field, self._kind.item_field])
-        parts = [strings(self._keys), self._values.array()]
-        return self._over(pa.Array.from_buffers(entries, len(self._keys), [None], children=parts))
+        count, keys = len(self._keys), strings(self._keys)
+        # pyarrow 15 ends the process if it does not know that no key and no entry is null.
+        whole = pa.Array.from_buffers(keys.type, count, [None, *keys.buffers()[1:]], null_count=0)
+        parts = [whole, self._values.array()]
+        return self._over(pa.Array.from_buffers(entries, count, [None], null_count=0, children=parts))
 
 
 def _node(kind: pa.DataType, path: str) -> _Node:
