@@ -1,8 +1,8 @@
 """The columns of the source and of the sink, declared once.
 
 The schema of a read is a *projection*: any of :data:`SOURCE_COLUMNS`, by name, in any order. ``body`` may be
-a ``string`` instead of ``binary``. Columns have the Arrow types that Spark's own conversion gives them
-(32-bit string and binary offsets, ``timestamp[us, tz=UTC]``).
+a ``string`` instead of ``binary``, or the fields of its JSON. Columns have the Arrow types that Spark's own
+conversion gives them (32-bit string and binary offsets, ``timestamp[us, tz=UTC]``).
 
 Types are text, written as Spark writes them, so that nothing here needs Spark.
 :mod:`spark_stomp.spark.schema` makes a :class:`Projection` or :class:`SinkColumns` from a schema of Spark.
@@ -81,7 +81,8 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         "body",
         (BINARY, STRING),
         True,
-        "the bytes of the body, or its text with `body string` in the schema",
+        "the bytes of the body, its text with `body string` in the schema, or [the fields of its JSON]"
+        "(payloads.md#json-and-what-fails) with `body STRUCT<...>` or `body ARRAY<STRUCT<...>>`",
     ),
 )
 """The columns of a read without a schema, in this order."""
@@ -90,13 +91,21 @@ STREAM_OFFSET = Column("stream_offset", (BIGINT,), True, "the offset in the stre
 """A column that a read of streams has by default too, as the last one."""
 
 MALFORMED = "malformed"
+RESCUED = "rescued"
 
 ON_DEMAND_COLUMNS: tuple[Column, ...] = (
     Column(
         MALFORMED,
         (STRING,),
         True,
-        "why the message could not be read (`onMalformed=column`, `bodyDecodeErrors=column`), or null",
+        "why the message could not be read (`onMalformed=column`, `bodyDecodeErrors=column`), or what of its "
+        "body does not fit, or null",
+    ),
+    Column(
+        RESCUED,
+        (BINARY,),
+        True,
+        "the whole body, as it came, of a message that has a reason in `malformed`; else null",
     ),
     Column("header_history", (HEADER_LIST,), False, "all header lines in order; never null"),
     Column("receiver", (STRING,), False, "the receiver that read the message; never null"),
@@ -157,13 +166,16 @@ class Projection:
 
     Attributes:
         columns: their names here, in the order of the query's schema, which may have them in another case.
-        body_as_string: whether ``body`` is decoded to text.
         arrow_schema: the Arrow schema that Spark makes from the query's schema (time zone "UTC").
     """
 
     columns: tuple[str, ...]
-    body_as_string: bool
     arrow_schema: pa.Schema
+
+    @property
+    def body(self) -> pa.DataType | None:
+        """The type of ``body``: octets, text, or the fields of its JSON; None if the query does not ask."""
+        return self.arrow_schema.field(self.columns.index("body")).type if "body" in self.columns else None
 
     @classmethod
     def of(cls, *names: str, body_as_string: bool = False) -> Projection:
@@ -174,7 +186,7 @@ class Projection:
         """
         chosen = [_known(name, SOURCE_COLUMNS) for name in names] if names else list(DEFAULT_COLUMNS)
         fields = [pa.field(c.name, _ARROW[_chosen_type(c, body_as_string)], c.nullable) for c in chosen]
-        return cls(tuple(c.name for c in chosen), body_as_string, pa.schema(fields))
+        return cls(tuple(c.name for c in chosen), pa.schema(fields))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from spark_stomp.options.kinds import BOOLEAN, HEADERS, SIZE, TIMEOUT
 from spark_stomp.status.figure import Figure, Part, Time
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
+from spark_stomp.status.source import JournalPart, QueryPart, QueuePart, UnfitPart
 
 _ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = _ROOT / "docs" / "reference.md"
@@ -101,6 +101,9 @@ in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spar
 ### Queues
 
 {queues}
+### Bodies that do not fit
+
+{unfit}
 ### Journal
 
 {journal}
@@ -221,6 +224,7 @@ def _reference(page: str) -> str:
         totals=keys_list(TotalsPart),
         receivers=keys_list(ReceiverPart),
         queues=keys_list(QueuePart),
+        unfit=keys_list(UnfitPart),
         journal=keys_list(JournalPart),
         sink=keys_list(SinkPart),
         summed=", ".join(f"`{figure.key}`" for figure in SUMMED),
@@ -363,6 +367,7 @@ _TYPES: Final = {
     ReceiverPart: "ReceiverFigures",
     SinkPart: "SinkFigures",
     TotalsPart: "TotalsFigures",
+    UnfitPart: "UnfitFigures",
     QueryPart: "QueryStatus",
 }
 _PARTS: Final = {
@@ -371,6 +376,7 @@ _PARTS: Final = {
     "receivers": "dict[str, ReceiverFigures]",
     "sink": "SinkFigures | None",
     "totals": "TotalsFigures",
+    "unfit": "dict[str, UnfitFigures]",
 }
 
 

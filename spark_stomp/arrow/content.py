@@ -17,30 +17,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_stomp.arrow.amqp import NotAmqp, read_content
-from spark_stomp.arrow.columns import Bytes, Flags, Ints, array_of, numbers, scalar, strings
+from spark_stomp.arrow.columns import Bytes, Ints, array_of, flags_of, scalar, strings
 from spark_stomp.brokers.bodies import ENCODING, BodyMarks
 from spark_stomp.errors import BodyDecodeError
 from spark_stomp.protocol import Frame
+from spark_stomp.quoting import shown
 
 NOT_TEXT: Final = "headers_not_text"
 UNDECODED: Final = "bodies_undecoded"
 LOST: Final = "bodies_lost"
 HOLLOW: Final = "bodies_hollow"
-KINDS: Final = (NOT_TEXT, UNDECODED, LOST, HOLLOW)
+UNFIT: Final = "bodies_unfit"
+KINDS: Final = (NOT_TEXT, UNDECODED, LOST, HOLLOW, UNFIT)
+# Characters of a reason that is told.
+_MOST_TOLD: Final = 200
 
 
 class Oddity(NamedTuple):
-    """A kind of message, where it came from, and the broker's dialect. The kinds are:
+    """A kind of message, where it came from, the broker's dialect, and of bodies that do not fit a reason.
+
+    The kinds are:
 
     - ``NOT_TEXT``: the value of a header is not text;
     - ``UNDECODED``: the body is marked as encoded and cannot be decoded, so the row has it as it came;
     - ``LOST``: a header says that the content is not in the frame;
-    - ``HOLLOW``: the body is one that the broker also sends if it leaves the content out.
+    - ``HOLLOW``: the body is one that the broker also sends if it leaves the content out;
+    - ``UNFIT``: the body is JSON for the query, and not all of it fits; ``reason`` is that of the first.
     """
 
     kind: str
     destination: str
     dialect: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ def open_bodies(
     starts[encoded] += behind
     known = {*found.replaced, *found.reasons, *encoded[behind > 0].tolist()}
     if marks.whole is not None:
-        known.update(np.flatnonzero(_flags(pc.equal(column(marks.whole), "true"))).tolist())
+        known.update(np.flatnonzero(flags_of(pc.equal(column(marks.whole), "true"))).tolist())
     for row, what in [*_left_out(column, marks), *maps]:
         if row not in known:
             known.add(row)
@@ -133,6 +141,20 @@ def counted(kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect:
     )
 
 
+def unfit(reasons: Mapping[int, str], destinations: pa.Array, dialect: str) -> Counter[Oddity]:
+    """How many bodies of each destination do not fit, with the first reason."""
+    rows = sorted(reasons)
+    names = [name or "" for name in destinations.take(array_of(np.array(rows, np.int64))).to_pylist()]
+    first = {name: reasons[row] for name, row in zip(reversed(names), reversed(rows), strict=True)}
+    counts = Counter(names)
+    return Counter(
+        {
+            Oddity(UNFIT, name, dialect, shown(reason, _MOST_TOLD)): counts[name]
+            for name, reason in first.items()
+        }
+    )
+
+
 def _sections(
     array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks
 ) -> Ints:
@@ -140,7 +162,7 @@ def _sections(
     if marks.section is None:
         return np.empty(0, np.int64)
     name, value = marks.section
-    rows = np.flatnonzero(_flags(pc.equal(column(name), scalar(value))) & (stops - starts >= 4))
+    rows = np.flatnonzero(flags_of(pc.equal(column(name), scalar(value))) & (stops - starts >= 4))
     at = starts[rows]
     section = array[at + 2]
     found: Ints = rows[(array[at] == 0) & (array[at + 1] == 0x53) & (section >= 0x75) & (section <= 0x77)]
@@ -180,12 +202,12 @@ def _left_out(column: Callable[[str], pa.Array], marks: BodyMarks) -> Iterator[t
     for name, meanings in marks.left_out.items():
         values = column(name)
         if values.null_count < len(values):
-            for row in np.flatnonzero(_flags(pc.is_in(values, strings(meanings)))).tolist():
+            for row in np.flatnonzero(flags_of(pc.is_in(values, strings(meanings)))).tolist():
                 yield row, f"{meanings[values[row].as_py()]} ({name}: {values[row]})"
     if marks.scalars is not None:
         came, said = column(marks.scalars), column(ENCODING)
         if came.null_count < len(came):
-            for row in np.flatnonzero(_flags(pc.and_(came.is_valid(), said.is_null()))).tolist():
+            for row in np.flatnonzero(flags_of(pc.and_(came.is_valid(), said.is_null()))).tolist():
                 yield row, f"a value of AMQP that is neither text nor octets (no {ENCODING})"
 
 
@@ -199,7 +221,7 @@ def _maps_of_jms(
     last = array[stops - 1]
     rows = np.flatnonzero((stops > starts) & (array[starts] == 0) & ((last == 0) | (last == 0x80)))
     if rows.size:
-        rows = rows[_flags(column(header).is_valid())[rows]]
+        rows = rows[flags_of(column(header).is_valid())[rows]]
     for row in rows.tolist():
         if pattern.fullmatch(array[starts[row] : stops[row]].tobytes()):
             yield row, "a map of JMS (by its octets)"
@@ -209,12 +231,7 @@ def _hollow(starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks:
     """The messages whose body is empty and may stand for content that is left out."""
     rows = np.flatnonzero(starts == stops) if marks.hollow else starts[:0]
     if rows.size:
-        rows = rows[_flags(column(ENCODING).is_null())[rows]]
+        rows = rows[flags_of(column(ENCODING).is_null())[rows]]
     if rows.size and marks.hollow_without_length:
-        rows = rows[_flags(column("content-length").is_null())[rows]]
+        rows = rows[flags_of(column("content-length").is_null())[rows]]
     return rows
-
-
-def _flags(array: pa.Array) -> Flags:
-    flags: Flags = numbers(pc.coalesce(array.cast(pa.uint8()), scalar(0).cast(pa.uint8())), np.bool_)
-    return flags

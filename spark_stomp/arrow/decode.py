@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from spark_stomp.arrow import columns
 from spark_stomp.arrow.columns import (
-    BodyText,
+    BodyColumn,
     HeaderLines,
     Ints,
     OnError,
@@ -27,10 +27,11 @@ from spark_stomp.arrow.columns import (
     array_of,
     body_text,
     gather,
+    kept,
     scalar,
     strings,
 )
-from spark_stomp.arrow.content import NOT_TEXT, Bodies, Oddity, counted, open_bodies, open_message
+from spark_stomp.arrow.content import NOT_TEXT, Bodies, Oddity, counted, open_bodies, open_message, unfit
 from spark_stomp.arrow.headers import (
     Area,
     ExactHeaders,
@@ -41,7 +42,7 @@ from spark_stomp.arrow.headers import (
     read_layouts,
 )
 from spark_stomp.brokers.bodies import NO_MARKS, BodyMarks
-from spark_stomp.columns import MALFORMED, Projection
+from spark_stomp.columns import MALFORMED, RESCUED, Projection
 from spark_stomp.errors import HeaderNotText, MalformedMessageError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.quoting import quoted
@@ -85,8 +86,8 @@ def decode_frames(
 
     The frames must be such as :class:`spark_stomp.protocol.FrameScanner` accepts. Only the columns of the
     projection are computed. Besides the result, this needs up to about ten times the memory of the headers.
-    Messages that are odd are counted in ``odd``, those with odd bodies only if the projection has ``body`` or
-    ``malformed``.
+    Messages that are odd are counted in ``odd``, those with odd bodies only if the projection has ``body``,
+    ``rescued`` or ``malformed``.
 
     Raises:
         BodyDecodeError: ``body`` is a string, a body cannot be decoded, and the rules make that an error.
@@ -105,46 +106,75 @@ def decode_frames(
     else:
         rows = read_rows(batch, rules.marks)
         if odd is not None:
-            of_bodies = not {"body", MALFORMED}.isdisjoint(projection.columns)
+            of_bodies = not {"body", MALFORMED, RESCUED}.isdisjoint(projection.columns)
             odd.update(rows.odd(batch.dialect, of_bodies=of_bodies))
     body = _body(rows, projection, rules)
+    if odd is not None and body is not None and body.reasons and projection.body != pa.string():
+        odd.update(unfit(body.reasons, rows.column("destination"), batch.dialect))
+    reasons = {} if {MALFORMED, RESCUED}.isdisjoint(projection.columns) else _reasons(rows, body)
     names = zip(projection.columns, schema, strict=True)
-    arrays = [_column(name, field, rows, rules, batch, body) for name, field in names]
+    arrays = [_column(name, field, rows, rules, batch, body, reasons) for name, field in names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyText | None:
-    """The bodies as strings; None unless the projection asks for them."""
-    if not (projection.body_as_string and "body" in projection.columns):
+def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyColumn | None:
+    """The bodies as text or fields; None unless the projection asks for that."""
+    kind = projection.body
+    if kind is None or kind == pa.binary():
         return None
+    is_text = kind == pa.string()
     if isinstance(rows, MalformedRows):
-        return BodyText(rows.texts(), {})
+        texts = rows.texts()
+        return BodyColumn(texts if is_text else pa.nulls(len(texts), kind), {})
     column = rows.column
     types = _content_types(rows, rules)
     bodies = TextSource(rows.bodies(), types, column("message-id"), column("destination"))
-    return body_text(bodies, rules.body_decode_errors)
+    text = body_text(bodies, rules.body_decode_errors if is_text else "column")
+    if is_text:
+        return text
+    # Only for a query that has such a body.
+    from spark_stomp.arrow.json_rows import json_rows
+
+    found = json_rows(text.values, kind)
+    return BodyColumn(found.values, {**found.reasons, **text.reasons})
 
 
-def _reasons(rows: AnyRows, batch: FrameBatch, body: BodyText | None) -> pa.Array:
-    """Why a message could not be read as it was sent."""
-    count = len(batch.ends)
-    if isinstance(rows, MalformedRows):
-        return pa.repeat(scalar(batch.malformed), count)
-    reasons = {**rows.reasons(), **({} if body is None else body.reasons)}
-    return strings(map(reasons.get, range(count))) if reasons else columns.nulls(count)
+def _reasons(rows: AnyRows, body: BodyColumn | None) -> dict[int, str]:
+    """Why messages could not be read as they were sent, or do not fit, by row."""
+    found = rows.reasons()
+    for row, reason in ({} if body is None else body.reasons).items():
+        found[row] = f"{found[row]}; {reason}" if row in found else reason
+    return found
+
+
+def _rescued(rows: AnyRows, reasons: Mapping[int, str], count: int) -> pa.Array:
+    """The bodies of the messages that have a reason."""
+    if not reasons:
+        return pa.nulls(count, pa.binary())
+    flags = np.zeros(count, bool)
+    flags[list(reasons)] = True
+    return kept(rows.bodies(), flags)
 
 
 def _column(
-    name: str, field: pa.Field, rows: AnyRows, rules: RowRules, batch: FrameBatch, body: BodyText | None
+    name: str,
+    field: pa.Field,
+    rows: AnyRows,
+    rules: RowRules,
+    batch: FrameBatch,
+    body: BodyColumn | None,
+    reasons: Mapping[int, str],
 ) -> pa.Array:
     count = len(batch.ends)
     match name:
         case "received_at":
             return array_of(np.full(count, batch.received_at)).view(field.type)
         case "body":
-            return rows.bodies() if body is None else body.text
+            return rows.bodies() if body is None else body.values
         case "malformed":
-            return _reasons(rows, batch, body)
+            return strings(map(reasons.get, range(count))) if reasons else columns.nulls(count)
+        case "rescued":
+            return _rescued(rows, reasons, count)
         case "receiver":
             return pa.repeat(scalar(batch.receiver), count)
         case "sequence":

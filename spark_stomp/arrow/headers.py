@@ -134,10 +134,15 @@ class MalformedRows(ExactHeaders):
         ends = [int(end) for end in batch.ends]
         raw = [data[begin:end].lstrip(b"\n") for begin, end in zip([0, *ends], ends, strict=False)]
         super().__init__([Frame("MESSAGE", read_malformed(one, batch.version).headers, one) for one in raw])
+        self._reason = batch.malformed or ""
 
     def bodies(self) -> pa.Array:
         """The frames as bytes, from the command to the NUL, inclusive."""
         return strings((frame.body for frame in self._frames), pa.binary())
+
+    def reasons(self) -> dict[int, str]:
+        """Why they are malformed, by row."""
+        return dict.fromkeys(range(len(self._frames)), self._reason)
 
     def texts(self) -> pa.Array:
         """The frames as text, from the command to the NUL. Bytes that are not UTF-8 become U+FFFD."""

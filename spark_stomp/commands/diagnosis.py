@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -62,7 +62,23 @@ def diagnose(status: Status, silence: float) -> Diagnosis:
     if failure is not None:
         text = f"{failure}. Now it waits for {status.get('waiting_for')}"
         return Diagnosis(Kind.UNFINISHED, "red", found.headline, text)
-    return found
+    return replace(found, text=f"{found.text}. {told}") if (told := _unfit(status)) else found
+
+
+def _unfit(status: Status) -> str:
+    """Which bodies do not fit; empty if there are none. A sentence for the destination with the most."""
+    by_name: Mapping[str, Status] = status.get("unfit") or {}
+    if not by_name:
+        return ""
+    name, one = max(by_name.items(), key=lambda item: item[1].get("bodies") or 0)
+    receivers = (status.get("receivers") or {}).values()
+    received = sum(own.get("received") or 0 for own in receivers if own.get("destinations") == [name])
+    # A batch that is read again counts again.
+    share = min(100.0, 100 * one["bodies"] / received) if received else 0.0
+    some = f"{share:.{'0f' if share >= 1 else '1g'}} % of the" if received else f"{one['bodies']:,}"
+    began = str(one.get("first_at"))[:16].replace("T", " ")
+    others = f", and bodies of {counted(len(by_name) - 1, 'other destination')}" if len(by_name) > 1 else ""
+    return f"{some} bodies of {name} since {began} UTC do not fit: {one.get('reason')}{others}"
 
 
 def _of_sink(sink: Status, failure: str | None) -> Diagnosis:

@@ -43,7 +43,7 @@ from spark_stomp.status.figure import Figure, Status, Word
 from spark_stomp.status.reading import is_rate
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
+from spark_stomp.status.source import JournalPart, QueryPart, QueuePart, UnfitPart
 
 # Lines of a source that are no receivers.
 _OTHER_LINES: Final = 9
@@ -176,11 +176,12 @@ def _parts(status: Status, *, over: bool) -> Iterator[tuple[str, RenderableType]
 
     Rates and waits are left out if the query is ``over``.
     """
-    queues: Status = status.get("queues") or {}
+    queues, unfit = (status.get(name) or {} for name in ("queues", "unfit"))
     declared: list[tuple[str, str, list[Figure], Status | None]] = [
         ("query", "", QueryPart.figures(), status),
         ("totals", "", [*TotalsPart.figures(), *SUMMED], status.get("totals")),
         *(("queue", name, QueuePart.figures(), one) for name, one in queues.items()),
+        *(("unfit", name, UnfitPart.figures(), one) for name, one in unfit.items()),
         ("journal", "", JournalPart.figures(), status.get("journal")),
         ("sink", "", SinkPart.figures(), status.get("sink")),
     ]

@@ -258,8 +258,8 @@ def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBat
         )
 
 
-def report(address: FrameServerAddress, counts: Sequence[tuple[str, str, str, int]]) -> None:
-    """Tell the reader process what a task has noticed: kind, destination, dialect and how many messages.
+def report(address: FrameServerAddress, counts: Sequence[tuple[str, str, str, str, int]]) -> None:
+    """Tell the reader process what a task has noticed: kind, destination, dialect, a reason and how many.
 
     Nothing depends on it, so it may fail, and does if no answer comes for five seconds.
     """

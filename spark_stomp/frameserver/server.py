@@ -53,10 +53,10 @@ _LAST_RUN = 10.0
 _LISTEN_POLL = 0.1
 
 ReadRange = Callable[[RangeTicket], Iterator[FrameBatch]]
-TakeReport = Callable[[str, str, str, int], None]
+TakeReport = Callable[[str, str, str, str, int], None]
 
 
-def _ignore(kind: str, destination: str, dialect: str, count: int) -> None:
+def _ignore(kind: str, destination: str, dialect: str, reason: str, count: int) -> None:
     """Take no reports."""
 
 
@@ -203,8 +203,8 @@ class FrameServer:
         try:
             word, _, rest = request.partition(b" ")
             if word == REPORT:
-                for kind, destination, dialect, count in json.loads(rest):
-                    self._take_report(kind, destination, dialect, count)
+                for kind, destination, dialect, reason, count in json.loads(rest):
+                    self._take_report(kind, destination, dialect, reason, count)
             else:
                 ticket = RangeTicket.from_bytes(request)
                 for batches in grouped(self._read_range(ticket)):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
+from dataclasses import replace
 
-from spark_stomp.arrow.content import HOLLOW, KINDS, LOST, NOT_TEXT, UNDECODED, Oddity
+from spark_stomp.arrow.content import HOLLOW, KINDS, LOST, NOT_TEXT, UNDECODED, UNFIT, Oddity
 from spark_stomp.brokers import dialect_named
 from spark_stomp.logs import get_log
 from spark_stomp.quoting import counted, shown
+from spark_stomp.status.receivers import Unfit
 
 log = get_log(__name__)
 
 # Kinds and destinations that are logged. Tasks name the destinations of messages, of which a pattern may
-# match any number.
+# match any number; bodies of the others are counted together.
 _MOST_LOGGED = 100
+_OTHERS = "others"
 
 
 class OddMessages:
@@ -24,6 +28,7 @@ class OddMessages:
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(KINDS, 0)
         self._logged: set[tuple[str, str]] = set()
+        self._unfit: dict[str, Unfit] = {}
 
     def take(self, odd: Counter[Oddity]) -> None:
         """Count messages, and log kinds and destinations that were not logged before.
@@ -33,10 +38,24 @@ class OddMessages:
         with self._lock:
             for one, count in odd.items():
                 self._counts[one.kind] += count
+                if one.kind == UNFIT:
+                    self._take_unfit(one, count)
             new = [one for one in odd if one[:2] not in self._logged][: _MOST_LOGGED - len(self._logged)]
             self._logged.update(one[:2] for one in new)
         for one in new:
             log.warning("%s: %s", shown(one.destination), _sentence(one, odd[one]))
+
+    def _take_unfit(self, one: Oddity, count: int) -> None:
+        known = one.destination in self._unfit or len(self._unfit) < _MOST_LOGGED
+        name, now = one.destination if known else _OTHERS, time.time()
+        before = self._unfit.get(name, Unfit(0, one.reason, now, now))
+        self._unfit[name] = replace(before, bodies=before.bodies + count, last=now)
+
+    @property
+    def unfit(self) -> dict[str, Unfit]:
+        """The bodies that do not fit, by destination."""
+        with self._lock:
+            return dict(self._unfit)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -48,6 +67,7 @@ class OddMessages:
 def _sentence(odd: Oddity, count: int) -> str:
     messages, marks = counted(count, "message"), dialect_named(odd.dialect).bodies
     return {
+        UNFIT: f"{messages} with a body that does not fit: {odd.reason}. The rows have it in `rescued`",
         NOT_TEXT: f"{messages} with a header that is not UTF-8, or has a NUL. The rows have it with one "
         "character for each octet, and the column `malformed` names it",
         UNDECODED: f"{messages} with a body that is marked as AMQP 1.0 and cannot be decoded. The rows have "

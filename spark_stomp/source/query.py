@@ -43,7 +43,7 @@ from spark_stomp.source.standings import Standings
 from spark_stomp.source.waiting import Monitor, OffsetCall, QuerySnapshot, waiting_for
 from spark_stomp.status.files import StatusWriter, query_name
 from spark_stomp.status.receivers import Observed, TotalsPart, Waiting
-from spark_stomp.status.source import QueryPart, QueuePart, RunIdentity
+from spark_stomp.status.source import QueryPart, QueuePart, RunIdentity, UnfitPart
 
 log = get_log(__name__)
 
@@ -153,6 +153,7 @@ class QueryRuntime:
             observed=observed,
             told=self._options.told,
             sharing=self._neighbours.sharing,
+            of_unfit={name: UnfitPart(one).shown() for name, one in self._receivers.odd.unfit.items()},
             of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.told.items()},
         ).shown()
 

@@ -122,8 +122,8 @@ class ReceiverGroup:
             self.frame_server = open_frame_server(options, self.logs.read, self._take_report)
             undo.pop_all()
 
-    def _take_report(self, kind: str, destination: str, dialect: str, count: int) -> None:
-        self.odd.take(Counter({Oddity(kind, destination, dialect): count}))
+    def _take_report(self, kind: str, destination: str, dialect: str, reason: str, count: int) -> None:
+        self.odd.take(Counter({Oddity(kind, destination, dialect, reason): count}))
 
     def start(self) -> None:
         if self._writer is not None:

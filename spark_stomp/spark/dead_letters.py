@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
+from spark_stomp.columns import MALFORMED, RESCUED
 from spark_stomp.errors import OptionError, SchemaError
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _OWN: Final = {"headercolumns": "headerColumns", "destination": "destination"}
 # What would make the broker discard the dead letter, and what it may not take again.
 _LEFT_OUT: Final = ("expires", "expiration", "priority")
 _RESCUED, _RESCUED_REASON, _WHY = "_rescued", "_rescued_reason", "__stomp_why"
+# Of rows whose JSON the source has decoded: the reason, and the whole body.
+_OF_SOURCE: Final = (MALFORMED, RESCUED)
 _NOT_RESCUED: Final = (
     "`_rescued` is null in a row that rescue_json has not rescued. Give the reason to rescue_json, which "
     "then rescues the whole body, and none to dead_letters; or name in `body` a column that has all of it"
@@ -45,7 +48,7 @@ def dead_letters(
         write: takes the other rows and the number of the batch, as any function of ``foreachBatch``.
         destination: where dead letters go.
         reason: an expression of SQL: a text for a dead letter, null for any other row. What it says may
-            depend on the row alone. For rows of ``rescue_json`` leave it out: that takes reasons itself.
+            depend on the row alone. Rows of ``rescue_json``, or with ``rescued`` and ``malformed``, need none.
         body: with a ``reason``, the column that has the whole body.
         options: of the sink, such as ``url`` and ``login``, but not ``headerColumns``.
 
@@ -66,18 +69,26 @@ def dead_letters(
 
     def send_then_write(batch: DataFrame, number: int) -> None:
         origin = _origin(batch.columns)
+        why, whole = _reason_and_body(reason, body, batch.columns)
         # Both parts go by one column of what is kept: a reason that is computed again may be another one.
-        rows = batch.select("*", f.expr(reason).alias(_WHY)).persist()
+        rows = batch.select("*", f.expr(why).alias(_WHY)).persist()
         try:
             dead = rows.where(f.col(_WHY).isNotNull())
             if not dead.isEmpty():
-                letters = _letters(dead, body, origin).write.format("stomp").mode("append")
+                letters = _letters(dead, whole, origin).write.format("stomp").mode("append")
                 letters.options(**sink, headerColumns=json.dumps([*origin, _REASON])).save()
             write(rows.where(f.col(_WHY).isNull()).drop(_WHY), number)
         finally:
             rows.unpersist()
 
     return send_then_write
+
+
+def _reason_and_body(reason: str, body: str | None, given: Collection[str]) -> tuple[str, str | None]:
+    """The expression of the reason, and the column with the whole body, of rows with these columns."""
+    if reason == _RESCUED_REASON and {_RESCUED_REASON, *_OF_SOURCE} & {*given} == {*_OF_SOURCE}:
+        return MALFORMED, body or RESCUED
+    return reason, body
 
 
 def _check(reason: str, body: str | None, options: Collection[str]) -> None:

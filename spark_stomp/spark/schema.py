@@ -20,6 +20,8 @@ from spark_stomp.columns import (
     DEFAULT_COLUMNS,
     HEADER_LIST,
     HEADER_MAP,
+    MALFORMED,
+    RESCUED,
     SINK_COLUMNS,
     SOURCE_COLUMNS,
     STREAM_OFFSET,
@@ -34,6 +36,7 @@ from spark_stomp.columns import (
     unknown_column,
 )
 from spark_stomp.errors import SchemaError
+from spark_stomp.spark.json_schema import is_json, json_problems, json_type
 
 
 def source_struct(*, streams: bool = False) -> StructType:
@@ -52,10 +55,16 @@ def projection(schema: StructType) -> Projection:
     """
     known = _in_lower_case(schema, SOURCE_COLUMNS)
     problems = _problems(known.fields, SOURCE_COLUMNS, "the source")
+    kinds = {field.name: field.dataType for field in known.fields}
+    if "body" in kinds and is_json(kinds["body"]) and RESCUED not in kinds:
+        problems.append(
+            f"a body of fields needs the column `{RESCUED} binary`, which has each body that does not fit: "
+            f'.schema("..., body {kinds["body"].simpleString()[:60]}, {RESCUED} binary, {MALFORMED} string")'
+        )
     if problems:
         raise SchemaError("; ".join(problems))
     fields = [pa.field(f.name, _as_declared(f.dataType), f.nullable) for f in schema.fields]
-    return Projection(tuple(known.fieldNames()), _body_is_string(known), pa.schema(fields))
+    return Projection(tuple(known.fieldNames()), pa.schema(fields))
 
 
 def sink_columns(
@@ -131,7 +140,9 @@ def _problems(
 
 def _type_problems(field: StructField, column: Column, owner: str, nulls_refused: bool) -> Iterable[str]:
     given = field.dataType.simpleString()
-    if given not in column.types:
+    if field.name == "body" and owner == "the source" and is_json(field.dataType):
+        yield from json_problems(field.dataType)
+    elif given not in column.types:
         hint = ""
         if given == TIMESTAMP_NTZ and TIMESTAMP in column.types:
             hint = ": write timestamp_ltz, because spark.sql.timestampType may say what timestamp means"
@@ -160,6 +171,8 @@ def _spark_type(name: str) -> DataType:
 def _as_declared(data_type: Any) -> pa.DataType:
     """The Arrow type of a column, with the nullability that the schema declares for its children."""
     name = data_type.simpleString()
+    if is_json(data_type) and name != HEADER_LIST:
+        return json_type(data_type)
     if name == HEADER_MAP:
         return pa.map_(pa.string(), pa.field("value", pa.string(), data_type.valueContainsNull))
     if name == HEADER_LIST:

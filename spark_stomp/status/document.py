@@ -96,6 +96,7 @@ class TotalsFigures(TypedDict):
     bodies_undecoded: int
     bodies_lost: int
     bodies_hollow: int
+    bodies_unfit: int
     more_waiting: bool
     withheld: int
     receivers: int
@@ -117,6 +118,15 @@ class TotalsFigures(TypedDict):
     doubled: int
     other_body: int
     malformed: int
+
+
+class UnfitFigures(TypedDict):
+    """The bodies of one destination that do not fit the fields of the schema."""
+
+    bodies: int
+    reason: str
+    first_at: str
+    last_at: str
 
 
 class QueryStatus(TypedDict):
@@ -146,6 +156,7 @@ class QueryStatus(TypedDict):
     receivers: dict[str, ReceiverFigures]
     queues: dict[str, QueueFigures]
     shares_with: list[str]
+    unfit: dict[str, UnfitFigures]
     journal: JournalFigures | None
     sink: SinkFigures | None
     file: str

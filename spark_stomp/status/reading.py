@@ -15,10 +15,17 @@ from spark_stomp.status.figure import VERSION, Figure, Part, Status, Time, Word,
 from spark_stomp.status.files import StatusFile, is_gone, parsed, status_at
 from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
+from spark_stomp.status.source import JournalPart, QueryPart, QueuePart, UnfitPart
 
 # Seconds without a write after which a process counts as gone, as for the alert StompQueryGone.
 _SILENT: Final = 180.0
+
+# Parts of which there are several, and the label that tells their metrics apart.
+_SEVERAL: Final = (
+    ("receivers", ReceiverPart, "receiver"),
+    ("queues", QueuePart, "queue"),
+    ("unfit", UnfitPart, "destination"),
+)
 
 
 def read_status(location: str | os.PathLike[str]) -> QueryStatus:
@@ -149,7 +156,7 @@ def _parts(status: Status) -> Iterator[tuple[type[Part], Status, dict[str, objec
     source = {"source": status.get("source", 1)}
     yield QueryPart, status, source
     yield TotalsPart, _mapping(status, "totals"), source
-    for several, part, label in (("receivers", ReceiverPart, "receiver"), ("queues", QueuePart, "queue")):
+    for several, part, label in _SEVERAL:
         named = _mapping(status, several)
         for name in named:
             yield part, _mapping(named, name), source | {label: name}

@@ -24,6 +24,16 @@ class RowCounts:
 
 
 @dataclass(frozen=True)
+class Unfit:
+    """Bodies of a destination that do not fit the schema: the first one's reason, and when, since 1970."""
+
+    bodies: int
+    reason: str
+    first: float
+    last: float
+
+
+@dataclass(frozen=True)
 class Waiting:
     """The query waits ``on`` something; ``text`` says it in full. The wait is the same while ``on`` is."""
 
@@ -262,6 +272,11 @@ class TotalsPart(Part):
     def bodies_hollow(self) -> int:
         """Messages with a body, such as an empty one, that the broker sends for what it leaves out, too."""
         return self.odd.get("bodies_hollow", 0)
+
+    @Counter(trouble=True, label="bodies unfit")
+    def bodies_unfit(self) -> int:
+        """Bodies that do not fit the fields of the schema; a batch that is read again counts again."""
+        return self.odd.get("bodies_unfit", 0)
 
     @Gauge(label="more waiting")
     def more_waiting(self) -> bool:

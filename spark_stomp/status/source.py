@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_stomp.errors import StompError
 from spark_stomp.status.figure import VERSION, Counter, Figure, Gauge, Part, Time, Word
-from spark_stomp.status.receivers import Figures, Observed, ReceiverPart, TotalsPart
+from spark_stomp.status.receivers import Figures, Observed, ReceiverPart, TotalsPart, Unfit
 
 if TYPE_CHECKING:
     from spark_stomp.journal import Journal
@@ -142,6 +142,35 @@ class QueuePart(Part):
 
 
 @dataclass(frozen=True)
+class UnfitPart(Part):
+    """The bodies of one destination that do not fit the fields of the schema."""
+
+    prefix = "unfit_"
+
+    told: Unfit
+
+    @Counter(label="unfit", trouble=True)
+    def bodies(self) -> int:
+        """How many there are."""
+        return self.told.bodies
+
+    @Figure()
+    def reason(self) -> str:
+        """Why the first of them does not fit."""
+        return self.told.reason
+
+    @Time(label="since")
+    def first_at(self) -> float:
+        """When the first of them was read."""
+        return self.told.first
+
+    @Time()
+    def last_at(self) -> float:
+        """When the last of them was read."""
+        return self.told.last
+
+
+@dataclass(frozen=True)
 class QueryPart(Part):
     """The status of one source of a query. What begins with ``of_`` are its parts.
 
@@ -161,6 +190,7 @@ class QueryPart(Part):
     told: tuple[tuple[str, str | None], ...] = ()
     of_queues: Figures = field(default_factory=dict)
     sharing: tuple[str, ...] = ()
+    of_unfit: Figures = field(default_factory=dict)
 
     @Figure()
     def version(self) -> int:
@@ -283,6 +313,11 @@ class QueryPart(Part):
     def shares_with(self) -> list[str]:
         """Queries of the same driver that read one of its queues too: each gets a part of the messages."""
         return list(self.sharing)
+
+    @Figure()
+    def unfit(self) -> Figures:
+        """Bodies that do not fit the fields of the schema, by their destinations."""
+        return self.of_unfit
 
     @Figure()
     def journal(self) -> Figures | None:

@@ -176,7 +176,9 @@ def check(stream: bytes, version: str) -> None:
         assert row.pop("received_at") == EPOCH + dt.timedelta(microseconds=7)
         assert (row.pop("receiver"), row.pop("sequence")) == ("epoch", place)
         head = raws[place].removesuffix(frame.body + b"\0")
-        assert (row.pop("malformed") is None) == (head.decode(errors="replace").encode() == head)
+        is_text = head.decode(errors="replace").encode() == head
+        assert (row.pop("malformed") is None) == is_text
+        assert row.pop("rescued") == (None if is_text else frame.body)
         expected = expected_row(frame)
         assert dict(row.pop("headers")) == dict(expected.pop("headers"))
         assert row == expected

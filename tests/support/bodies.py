@@ -10,7 +10,7 @@ import ast
 import gzip
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
@@ -18,13 +18,17 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType
 
+from spark_stomp.arrow.columns import strings
+from spark_stomp.arrow.json_rows import json_rows
 from spark_stomp.columns import SOURCE_COLUMNS
+from spark_stomp.spark.json_schema import is_json, json_type
 from spark_stomp.spark.schema import source_struct
 
 _PACKED = gzip.compress(b'{"id": 4722}', mtime=0)
@@ -116,6 +120,14 @@ def _objects(document: Any) -> Iterator[Any]:
                 yield from (dict(sorted(part.items())) for part in element.values() if isinstance(part, dict))
 
 
+def _decoded(kind: DataType) -> tuple[list[Any], Mapping[int, str]]:
+    """The bodies, as the source decodes them if they are JSON, and why some do not fit."""
+    if not is_json(kind):
+        return [bytearray(body) for body in BODIES], {}
+    found = json_rows(strings(BODIES, pa.binary()), json_type(kind))
+    return found.values.to_pylist(), found.reasons
+
+
 class _Reader:
     """``spark.readStream`` and ``spark.read``; formats but ``stomp`` go to Spark."""
 
@@ -157,8 +169,21 @@ class _Reader:
         schema = self._schema or source_struct(streams="startingoffsets" in self._options)
         given = self._options.get("destination", "/queue/orders")
         destination = path or (json.loads(given)[0] if given.startswith("[") else given)
-        rows = [(number, bytearray(body)) for number, body in enumerate(BODIES)]
-        frame = self._spark.createDataFrame(rows, "sequence bigint, body binary").coalesce(1)
+        kind = schema["body"].dataType if "body" in schema.names else BinaryType()
+        values, reasons = _decoded(kind)
+        rows = [
+            (number, value, bytearray(BODIES[number]) if number in reasons else None, reasons.get(number))
+            for number, value in enumerate(values)
+        ]
+        types: dict[str, DataType] = {
+            "sequence": LongType(),
+            "body": BinaryType(),
+            "rescued": BinaryType(),
+            "malformed": StringType(),
+        }
+        types |= {"body": kind} if is_json(kind) else {}
+        columns = StructType([StructField(name, one) for name, one in types.items()])
+        frame = self._spark.createDataFrame(rows, columns).coalesce(1)
         known = {
             "message_id": f.concat(f.lit("ID:"), "sequence"),
             "stable_id": f.concat(f.lit("stable-"), "sequence"),
@@ -168,8 +193,8 @@ class _Reader:
             "received_at": f.timestamp_seconds(f.lit(1_772_431_201)),
             "receiver": f.lit("1"),
             "stream_offset": f.col("sequence"),
-            "sequence": f.col("sequence"),
-            "body": self._body(schema),
+            **{name: f.col(name) for name in ("sequence", "rescued", "malformed")},
+            "body": f.col("body") if is_json(kind) else self._body(schema),
         }
         assert known.keys() <= {column.name for column in SOURCE_COLUMNS}
         return frame.select(

@@ -125,13 +125,16 @@ def bodies(rows: Iterable[Row]) -> list[bytes]:
 class Run:
     """One run of a streaming query. ``batch`` plans and reads the next one, ``commit`` commits it."""
 
-    def __init__(self, options: dict[str, str], columns: tuple[str, ...] = ("body",), **further: Any) -> None:
+    def __init__(
+        self, options: dict[str, str], columns: tuple[str, ...] | Projection = ("body",), **further: Any
+    ) -> None:
         given = {
             "frameServerHost": "127.0.0.1",
             **options,
             **{key: str(value) for key, value in further.items()},
         }
-        self.reader = StompStreamReader(parse_source_options(given), Projection.of(*columns))
+        projection = columns if isinstance(columns, Projection) else Projection.of(*columns)
+        self.reader = StompStreamReader(parse_source_options(given), projection)
         self.start: Json = self.reader.initialOffset()
         self.end = self.start
 

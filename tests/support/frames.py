@@ -21,7 +21,7 @@ from spark_stomp.source.reads import RowSettings
 
 FOLDER = Path(__file__).parents[1] / "data" / "frames"
 # Without those that say who read the frame and when, and the one that has all lines of its head.
-_WITHOUT = ("received_at", "header_history", "receiver", "sequence", "stream_offset")
+_WITHOUT = ("received_at", "header_history", "receiver", "sequence", "stream_offset", "rescued")
 _COLUMNS = Projection.of(*(column.name for column in SOURCE_COLUMNS if column.name not in _WITHOUT))
 Json = dict[str, Any]
 

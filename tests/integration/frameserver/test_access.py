@@ -29,7 +29,7 @@ class Serving:
 
     def __init__(self, key_pair: KeyPair | None) -> None:
         self.asked: list[RangeTicket] = []
-        self.told: list[tuple[str, str, str, int]] = []
+        self.told: list[tuple[str, str, str, str, int]] = []
         self.server = FrameServer(
             FrameServerAddress("127.0.0.1", 0, new_token(), key_pair),
             self.read,
@@ -152,13 +152,13 @@ def test_a_request_without_a_token_takes_no_memory(plain: Serving) -> None:
 
 
 def test_what_a_task_has_noticed_comes_whole(serving: Serving) -> None:
-    reports = [("bodies_lost", "/queue/ä", "artemis", 3), ("bodies_hollow", "", "activemq", 1)]
+    reports = [("bodies_lost", "/queue/ä", "artemis", "", 3), ("bodies_unfit", "", "activemq", "why", 1)]
     report(serving.address, reports)
     assert serving.told == reports
 
 
 def test_a_report_that_cannot_be_made_fails_no_task(ended: FrameServerAddress) -> None:
-    report(ended, [("bodies_lost", "/queue/a", "artemis", 3)])
+    report(ended, [("bodies_lost", "/queue/a", "artemis", "", 3)])
 
 
 def test_a_report_that_nobody_answers_holds_no_task_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_a_report_that_nobody_answers_holds_no_task_up(monkeypatch: pytest.Monke
     address = FrameServerAddress("127.0.0.1", 0, new_token(), None)
     server = FrameServer(address, lambda _: iter(()), lambda *_: waited.append(released.wait(PATIENCE)))
     try:
-        report(server.address, [("bodies_lost", "/queue/a", "artemis", 3)])
+        report(server.address, [("bodies_lost", "/queue/a", "artemis", "", 3)])
         assert not waited
     finally:
         released.set()

@@ -34,6 +34,7 @@ RUNS = {
     "written_timestamp_seconds": "0+60x60",
     "connected": "1x60",
     "malformed_total": "0x60",
+    "bodies_unfit_total": "0x60",
     "sink_blocked_seconds_total": "0x60",
     "batch_since_timestamp_seconds": "0+60x60",
     "oldest_unacked_timestamp_seconds": "0+60x60",
@@ -84,6 +85,7 @@ STATES: dict[str, tuple[Mapping[str, str], set[str], set[str], set[str]]] = {
         {"StompMessagesWithheld"},
     ),
     "malformed messages": ({"malformed_total": "0x3 9x60"}, *[{"StompMalformedMessages"}] * 2, set()),
+    "bodies that do not fit": ({"bodies_unfit_total": "0x3 9x60"}, *[{"StompBodiesUnfit"}] * 2, set()),
     "sink that is blocked now": (
         {"batch_since_timestamp_seconds": "0x60", "sink_confirmed_total": "7x60"},
         set(),

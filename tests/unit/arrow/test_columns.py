@@ -108,7 +108,7 @@ def texts(*rows: tuple[bytes, str | None], on_error: Literal["error", "null"] = 
         pa.array([f"id-{i}" for i in range(len(rows))]),
         pa.array(["/queue/x"] * len(rows)),
     )
-    column = body_text(bodies, on_error).text
+    column = body_text(bodies, on_error).values
     column.validate(full=True)
     assert column.type == pa.string()
     values: list[str | None] = column.to_pylist()
@@ -171,6 +171,6 @@ class TestUndecodable:
         found = body_text(
             TextSource(octets, strings("a;charset=none-such", None, None), names, names), "column"
         )
-        assert found.text.to_pylist() == [None, "good", None]
+        assert found.values.to_pylist() == [None, "good", None]
         assert sorted(found.reasons) == [0, 2]
         assert found.reasons[0].startswith("[STOMP_BODY_UNDECODABLE] ") and "none-such" in found.reasons[0]

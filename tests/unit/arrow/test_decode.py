@@ -47,6 +47,7 @@ def test_every_column() -> None:
         "headers": headers,
         "body": b"body 3",
         "malformed": None,
+        "rescued": None,
         "header_history": [{"name": name, "value": value} for name, value in headers],
         "receiver": "epoch-1",
         "sequence": 41,

@@ -31,6 +31,7 @@ AWAY = ConnectionStatus(since=NOW - 12, connections=1, attempts=4, **LAST)
 BACK = replace(AWAY, connected=True, connections=2, attempts=0, since=NOW - 3)
 WAITING = Waiting("spark", "Spark, in batch 12 of 1,000 messages")
 OBSERVED = Observed(WAITING, NOW - 21, received=4600.0, committed=1234.5)
+UNFIT = {"bodies": 12, "reason": "price is a string", "first_at": iso(NOW - 600), "last_at": iso(NOW)}
 SINK = {"version": 1, "query": "flights", "run": "a1", "host": "here", "batch": 41, "confirmed": 12_345}
 FAILED_SINK = {**SINK, "failure": "batch 42 was not finished\x1b[2J", "failed_at": iso(NOW - 60)}
 
@@ -103,6 +104,32 @@ def test_a_query_that_runs() -> None:
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages",
+        ),
+        (
+            status(unfit={"/queue/a": UNFIT}),
+            Kind.FINE,
+            "green",
+            "running",
+            "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 12 bodies of /queue/a since "
+            "2027-01-15 07:50 UTC do not fit: price is a string",
+        ),
+        (
+            status(receiver(), unfit={"/queue/b": {**UNFIT, "bodies": 1}, "/queue/a#": UNFIT}),
+            Kind.FINE,
+            "green",
+            "running",
+            "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 12 bodies of /queue/a# since "
+            "2027-01-15 07:50 UTC do not fit: price is a string, and bodies of 1 other destination",
+        ),
+        (
+            status(
+                {**receiver(), "destinations": ["/queue/a"]}, unfit={"/queue/a": {**UNFIT, "bodies": 100}}
+            ),
+            Kind.FINE,
+            "green",
+            "running",
+            "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 2 % of the bodies of /queue/a "
+            "since 2027-01-15 07:50 UTC do not fit: price is a string",
         ),
         (
             status(receiver(paused_since=NOW - 5)),

@@ -9,7 +9,7 @@ import pytest
 from spark_stomp.arrow import Oddity
 from spark_stomp.source.odd_messages import OddMessages
 
-KINDS = ("headers_not_text", "bodies_undecoded", "bodies_lost", "bodies_hollow")
+KINDS = ("headers_not_text", "bodies_undecoded", "bodies_lost", "bodies_hollow", "bodies_unfit")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -36,3 +36,15 @@ def test_lines_are_bounded_whatever_the_destinations(caplog: pytest.LogCaptureFi
     for number in range(300):
         odd.take(Counter({Oddity("bodies_lost", f"/queue/{number}", "artemis"): 1}))
     assert odd.counts == {"bodies_lost": 300} and len(caplog.records) == 100
+
+
+def test_bodies_that_do_not_fit_are_counted_by_destination_whatever_their_number() -> None:
+    odd = OddMessages()
+    for number in range(300):
+        odd.take(Counter({Oddity("bodies_unfit", f"/queue/{number}", "artemis", f"why {number}"): 2}))
+    odd.take(Counter({Oddity("bodies_unfit", "/queue/7", "artemis", "another"): 1}))
+    found = odd.unfit
+    assert odd.counts == {"bodies_unfit": 601} == {"bodies_unfit": sum(one.bodies for one in found.values())}
+    assert len(found) == 101
+    assert (found["/queue/7"].bodies, found["/queue/7"].reason) == (3, "why 7")
+    assert (found["others"].bodies, found["others"].reason) == (400, "why 100")

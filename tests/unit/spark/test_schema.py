@@ -12,15 +12,24 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
+    ByteType,
+    DataType,
+    DateType,
     DecimalType,
+    DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     MapType,
+    NullType,
+    ShortType,
     StringType,
     StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
+    VarcharType,
+    VariantType,
 )
 
 from spark_stomp.arrow import RowRules, decode_frames
@@ -32,6 +41,12 @@ TEXT = StringType()
 HEADERS = StructField("headers", MapType(TEXT, TEXT))
 PAIR = StructType([StructField("name", TEXT), StructField("value", TEXT)])
 STRICT_PAIR = StructType([StructField("name", TEXT, False), StructField("value", TEXT, False)])
+
+LEAVES = (
+    *(TEXT, BooleanType(), ByteType(), ShortType(), IntegerType(), LongType(), FloatType(), DoubleType()),
+    *(DateType(), TimestampType(), TimestampNTZType(), DecimalType(38, 3), PAIR),
+    ArrayType(MapType(TEXT, ArrayType(IntegerType()))),
+)
 
 
 def struct(*fields: StructField) -> StructType:
@@ -71,6 +86,15 @@ class TestSource:
             ),
             id="nothing null inside",
         ),
+        pytest.param(
+            struct(
+                *(StructField("rescued", BinaryType()), StructField("malformed", TEXT)),
+                StructField(
+                    "body", ArrayType(struct(*(StructField(str(n), one) for n, one in enumerate(LEAVES))))
+                ),
+            ),
+            id="JSON",
+        ),
     ],
 )
 def test_the_arrow_schema_is_exactly_sparks(schema: StructType) -> None:
@@ -98,7 +122,7 @@ class TestProjection:
         """Spark wants the batches with its own names."""
         schema = struct(StructField("BODY", TEXT), StructField("Received_At", TimestampType()))
         chosen = projection(schema)
-        assert chosen.columns == ("body", "received_at") and chosen.body_as_string
+        assert chosen.columns == ("body", "received_at") and chosen.body == pa.string()
         assert chosen.arrow_schema.equals(to_arrow_schema(schema, timezone="UTC"))
         frame = b"MESSAGE\nmessage-id:1\n\nx\0"
         rows = decode_frames(
@@ -115,6 +139,49 @@ class TestProjection:
     def test_empty_schema_is_refused(self) -> None:
         with pytest.raises(SchemaError, match="the schema is empty"):
             projection(struct())
+
+    def test_a_body_of_fields_needs_the_column_of_what_does_not_fit(self) -> None:
+        body = StructField("body", struct(StructField("a", IntegerType())))
+        with pytest.raises(
+            SchemaError, match=r"needs the column `rescued binary`.*body struct<a:int>, rescued"
+        ):
+            projection(struct(body, StructField("malformed", TEXT)))
+
+    @pytest.mark.parametrize(
+        ("kind", "problem"),
+        [
+            (
+                struct(StructField("a", BinaryType())),
+                "`body.a` is binary, which no value of JSON has exactly: use ",
+            ),
+            (struct(StructField("a", struct(StructField("b", NullType())))), "`body.a.b` is void, which"),
+            (struct(StructField("a", MapType(LongType(), TEXT))), "`body.a` is map<bigint,string>, which"),
+            (struct(StructField("a", VarcharType(3))), "`body.a` is varchar(3), which"),
+            (struct(StructField("a", VariantType())), "`body.a` is variant, which"),
+            (struct(StructField("a", TEXT, False)), "`body.a` cannot be NOT NULL: a body may lack it"),
+            (
+                ArrayType(struct(StructField("a", ArrayType(STRICT_PAIR)))),
+                "`body[].a[].name` cannot be NOT NULL",
+            ),
+            (struct(StructField("a", TEXT), StructField("a", LongType())), "`body.a` is named twice"),
+            (struct(), "`body` has no fields"),
+            (ArrayType(LongType()), "column `body` is array<bigint>; the source has it as binary or string"),
+            (
+                MapType(TEXT, TEXT),
+                "column `body` is map<string,string>; the source has it as binary or string",
+            ),
+        ],
+    )
+    def test_a_body_of_fields_that_json_does_not_have(self, kind: DataType, problem: str) -> None:
+        with pytest.raises(SchemaError, match=re.escape(problem)):
+            projection(struct(StructField("body", kind), StructField("rescued", BinaryType())))
+
+    def test_all_problems_of_a_body_are_reported_together(self) -> None:
+        inside = struct(StructField("a", ArrayType(LongType(), False), False), StructField("b", struct()))
+        with pytest.raises(SchemaError) as caught:
+            projection(struct(StructField("body", inside), StructField("rescued", BinaryType())))
+        for problem in ("`body.a` cannot be", "`body.a[]` cannot be", "`body.b` has no fields"):
+            assert problem in str(caught.value)
 
     def test_what_is_never_null_may_be_not_null(self) -> None:
         schema = struct(StructField("received_at", TimestampType(), False))

@@ -11,12 +11,12 @@ import yaml
 
 from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
+from spark_stomp.status.source import JournalPart, QueryPart, QueuePart, UnfitPart
 
 CONF = Path(__file__).parents[3] / "conf"
 ALERTS = CONF / "prometheus" / "alerts.yml"
 BOARD = CONF / "grafana" / "spark_stomp.json"
-PARTS = (QueryPart, TotalsPart, ReceiverPart, QueuePart, JournalPart, SinkPart)
+PARTS = (QueryPart, TotalsPart, ReceiverPart, QueuePart, UnfitPart, JournalPart, SinkPart)
 METRICS = {part.metric_of(one) for part in PARTS for one in part.figures() if one.kind}
 
 

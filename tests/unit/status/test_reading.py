@@ -14,7 +14,7 @@ from spark_stomp.status import prometheus, read_status, read_statuses
 from spark_stomp.status.figure import iso
 from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
-from spark_stomp.status.source import JournalPart, QueryPart, QueuePart
+from spark_stomp.status.source import JournalPart, QueryPart, QueuePart, UnfitPart
 
 FORGED: dict[str, Any] = {"version": 1, "query": "q", "run": "r", "host": "h", "totals": {"rows": 1}}
 
@@ -28,7 +28,7 @@ def parsed(text: str) -> list[tuple[str, dict[str, str], float]]:
 
 
 def test_each_key_has_a_meaning_and_its_own_metric() -> None:
-    parts = (QueryPart, TotalsPart, ReceiverPart, QueuePart, JournalPart, SinkPart)
+    parts = (QueryPart, TotalsPart, ReceiverPart, QueuePart, UnfitPart, JournalPart, SinkPart)
     named = [(part.metric_of(one), one) for part in parts for one in part.figures() if one.kind]
     assert len(named) == len(dict(named)) >= 50
     assert all(one.meaning.endswith(".") for part in parts for one in part.figures())

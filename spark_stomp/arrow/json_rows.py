@@ -1,0 +1,299 @@
+"""JSON bodies as structs, or lists of structs, that lose nothing: :func:`json_rows`.
+
+The parser is the standard library's. Its hooks see what others hide: a field twice, all digits of a number.
+``docs/tried.md`` says what other parsers do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import islice
+from typing import Any, Final, NoReturn, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from spark_stomp.arrow.columns import BodyColumn, Ints, array_of, as_utf8, strings
+from spark_stomp.arrow.json_layouts import read_layouts
+from spark_stomp.arrow.json_values import Fraction, Whole, kind_of, leaf_of, misfit, validity
+from spark_stomp.quoting import shown
+
+MOST_LEVELS: Final = 500
+"""Lists and objects in one another. The parser calls itself for each; Python allows about 1,000 calls."""
+
+_NO_JSON: Final = "no JSON document"
+_SPACES: Final = " \t\r\n"
+_TOO_DEEP: Final = f"it has more than {MOST_LEVELS} lists and objects in one another"
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+# Names and characters of a reason that lists fields.
+_MOST_NAMES, _LONGEST_NAMES = 20, 200
+_NO_BRACKETS = re.compile(r"[^\[\]{}]+")
+# The escapes of a text, one after the other. Half a surrogate pair is no character.
+_ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
+
+
+def json_rows(bodies: pa.Array, kind: pa.DataType) -> BodyColumn:
+    """Decode bodies, texts or octets in UTF-8, as ``kind``: a struct or a list of structs.
+
+    A row without a reason has all that its body says, exactly. In one with a reason each field has what fits
+    it, or null. A list with a reason is null.
+
+    Raises:
+        SchemaError: ``kind`` has a type that JSON cannot fill exactly.
+    """
+    parts: list[tuple[Ints, pa.Array]] = []
+    if pa.types.is_struct(kind) and (texts := as_utf8(bodies)) is not None:
+        parts = [*read_layouts(texts, kind)]
+    left = np.ones(len(bodies), bool)
+    for rows, _ in parts:
+        left[rows] = False
+    rest = np.flatnonzero(left)
+    values, reasons = _exact(bodies if len(rest) == len(bodies) else bodies.take(array_of(rest)), kind)
+    if not parts:
+        return BodyColumn(values, reasons)
+    order = np.concatenate([*(rows for rows, _ in parts), rest])
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    every = pa.concat_arrays([*(part for _, part in parts), values])
+    in_order = every if len(parts) == 1 and not rest.size else every.take(array_of(place))
+    return BodyColumn(in_order, {int(rest[row]): reason for row, reason in reasons.items()})
+
+
+def _exact(bodies: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
+    node = _node(kind, "")
+    reasons: dict[int, str] = {}
+    for row, body in enumerate(bodies.to_pylist()):
+        try:
+            document = _checked(parse(body), kind)
+        except Unfit as unfit:
+            node.add(None)
+            reasons[row] = str(unfit)
+        else:
+            if (problem := node.add(document)) is not None:
+                reasons[row] = problem
+    values = node.array()
+    if reasons and pa.types.is_list(kind):
+        bad = np.isin(np.arange(len(values)), list(reasons))
+        values = pa.Array.from_buffers(
+            kind, len(values), [validity(~bad), values.buffers()[1]], children=[values.values]
+        )
+    return values, reasons
+
+
+def _checked(document: object, kind: pa.DataType) -> object:
+    """The document, if it is not null, nor a list that would make no row of it or of an element."""
+    if document is None:
+        raise Unfit("the body is null")
+    if pa.types.is_list(kind) and type(document) is list:
+        if not document:
+            raise Unfit("the list is empty")
+        if None in document:
+            raise Unfit("the list has a null")
+    return document
+
+
+# --- documents
+
+
+class Unfit(Exception):
+    """Why a body is not one JSON document."""
+
+
+def parse(body: bytes | str | None) -> object:
+    """The document that a body is (RFC 8259), with numbers as text.
+
+    Raises Unfit: it is none, has a field twice, is not UTF-8, has half a surrogate pair, or is too deep.
+    """
+    if body is None:
+        raise Unfit("there is no body")
+    try:
+        text = (body.decode() if isinstance(body, bytes) else body).strip(_SPACES)
+    except UnicodeDecodeError:
+        raise Unfit("the body is not UTF-8") from None
+    if not text:
+        raise Unfit("the body is empty")
+    if text.count("[") + text.count("{") > MOST_LEVELS and _levels(text) > MOST_LEVELS:
+        raise Unfit(_TOO_DEEP)
+    document, end = _first(text)
+    if end < len(text):
+        _first(text[end:].lstrip(_SPACES), "there is text behind the JSON document")
+        raise Unfit("more than one document")
+    if "\\u" in text and any(found[1] for found in _ESCAPES.finditer(text)):
+        raise Unfit("the body has half of a surrogate pair")
+    return document
+
+
+def _first(text: str, otherwise: str = _NO_JSON) -> tuple[object, int]:
+    try:
+        return _DECODER.raw_decode(text)
+    except RecursionError:
+        raise Unfit(_TOO_DEEP) from None
+    except ValueError:
+        raise Unfit(otherwise) from None
+
+
+def _levels(text: str) -> int:
+    """How many lists and objects are in one another. Brackets in strings are none."""
+    outside = "".join(_ESCAPED.sub("", text).split('"')[::2])
+    brackets = np.frombuffer(_NO_BRACKETS.sub("", outside).encode(), np.uint8)
+    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
+    return int(np.cumsum(steps).max(initial=0))
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise Unfit(f"a field twice: {shown(name)}")
+            seen.add(name)
+    return found
+
+
+def _refuse(name: str) -> NoReturn:
+    raise Unfit(_NO_JSON)  # NaN, Infinity
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=Whole, parse_float=Fraction, parse_constant=_refuse
+)
+
+
+# --- columns
+
+
+class _Node(Protocol):
+    """Collects the values of one place of the schema.
+
+    ``add`` takes a value of a document, and returns what does not fit; None takes a null.
+    """
+
+    def add(self, value: Any) -> str | None: ...
+
+    def array(self) -> pa.Array: ...
+
+
+class _Leaf:
+    def __init__(self, kind: pa.DataType, path: str) -> None:
+        self._leaf, self._path = leaf_of(kind, path), path
+        self._read = self._leaf.read
+        self._values: list[Any] = []
+
+    def add(self, value: Any) -> str | None:
+        if value is None:
+            self._values.append(None)
+            return None
+        read = self._read(value)
+        self._values.append(read)
+        return None if read is not None else f"{self._path} {misfit(value, self._leaf)}"
+
+    def array(self) -> pa.Array:
+        return self._leaf.array(self._values)
+
+
+class _Struct:
+    def __init__(self, kind: pa.StructType, path: str) -> None:
+        self._kind, self._path = kind, path or "the body"
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        self._names = {field.name for field in fields}
+        self._parts = [_node(field.type, f"{path}.{field.name}".lstrip(".")) for field in fields]
+        self._adds = [(field.name, part.add) for field, part in zip(fields, self._parts, strict=True)]
+        self._there: list[bool | None] = []
+
+    def add(self, value: Any) -> str | None:
+        if type(value) is not dict:
+            self._there.append(None)
+            for _, add in self._adds:
+                add(None)
+            return None if value is None else f"{self._path} is {kind_of(value)}, fields were expected"
+        self._there.append(True)
+        problem = None
+        for name, add in self._adds:
+            found = add(value.get(name))
+            if found is not None and problem is None:
+                problem = found
+        if problem is None and not value.keys() <= self._names:
+            problem = f"{self._path} has other fields, {self._others(value)}"
+        return problem
+
+    def array(self) -> pa.Array:
+        parts = [part.array() for part in self._parts]
+        return pa.Array.from_buffers(self._kind, len(self._there), [validity(self._there)], children=parts)
+
+    def _others(self, value: dict[str, object]) -> str:
+        names = islice((name for name in value if name not in self._names), _MOST_NAMES)
+        return shown(", ".join(names), _LONGEST_NAMES)
+
+
+class _Many:
+    """The ends of lists or maps, whose elements another node has."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._ends = [0]
+        self._there: list[bool | None] = []
+
+    def _end(self, count: int | None) -> None:
+        self._ends.append(self._ends[-1] + (count or 0))
+        self._there.append(None if count is None else True)
+
+    def _over(self, elements: pa.Array) -> pa.Array:
+        ends = pa.py_buffer(np.array(self._ends, np.int32))
+        return pa.Array.from_buffers(
+            self._kind, len(self._there), [validity(self._there), ends], children=[elements]
+        )
+
+
+class _List(_Many):
+    def __init__(self, kind: pa.ListType, path: str) -> None:
+        super().__init__(kind)
+        self._path = path or "the body"
+        self._elements = _node(kind.value_type, f"{path}[]")
+
+    def add(self, value: Any) -> str | None:
+        if type(value) is not list:
+            self._end(None)
+            return None if value is None else f"{self._path} is {kind_of(value)}, a list was expected"
+        self._end(len(value))
+        problems = [found for found in map(self._elements.add, value) if found is not None]
+        return problems[0] if problems else None
+
+    def array(self) -> pa.Array:
+        return self._over(self._elements.array())
+
+
+class _Map(_Many):
+    def __init__(self, kind: pa.MapType, path: str) -> None:
+        super().__init__(kind)
+        self._path = path
+        self._keys: list[str] = []
+        self._values = _node(kind.item_type, f"{path}[]")
+
+    def add(self, value: Any) -> str | None:
+        if type(value) is not dict:
+            self._end(None)
+            return None if value is None else f"{self._path} is {kind_of(value)}, an object was expected"
+        self._end(len(value))
+        self._keys += value
+        problems = [found for found in map(self._values.add, value.values()) if found is not None]
+        return problems[0] if problems else None
+
+    def array(self) -> pa.Array:
+        entries = pa.struct([self._kind.key_field, self._kind.item_field])
+        count, keys = len(self._keys), strings(self._keys)
+        # pyarrow 15 ends the process if it does not know that no key and no entry is null.
+        whole = pa.Array.from_buffers(keys.type, count, [None, *keys.buffers()[1:]], null_count=0)
+        parts = [whole, self._values.array()]
+        return self._over(pa.Array.from_buffers(entries, count, [None], null_count=0, children=parts))
+
+
+def _node(kind: pa.DataType, path: str) -> _Node:
+    if pa.types.is_struct(kind):
+        return _Struct(kind, path)
+    if pa.types.is_list(kind):
+        return _List(kind, path)
+    if pa.types.is_map(kind):
+        return _Map(kind, path)
+    return _Leaf(kind, path)

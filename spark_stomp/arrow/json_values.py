@@ -1,0 +1,240 @@
+"""Values of JSON in the types of a schema: exactly, or not at all. docs/payloads.md has the table.
+
+A number is read as its text, because only that has all of its digits.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from functools import partial
+from math import isinf
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_stomp.arrow.columns import LAST_MICROSECOND, strings
+from spark_stomp.errors import SchemaError
+
+
+class Whole(str):
+    """The text of a number without a fraction and an exponent."""
+
+    __slots__ = ()
+
+
+class Fraction(str):
+    """The text of any other number."""
+
+    __slots__ = ()
+
+
+Read: TypeAlias = Callable[[Any], Any]
+
+
+class Leaf(NamedTuple):
+    """A type without parts.
+
+    Attributes:
+        name: as Spark writes it.
+        read: what the array has for a value of a document; None if the type does not have it exactly.
+        array: makes the array of what ``read`` gave, and of None.
+    """
+
+    name: str
+    read: Read
+    array: Callable[[Sequence[Any]], pa.Array]
+
+
+_NAMES: Final = {
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.date32(): "date",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+    pa.timestamp("us"): "timestamp_ntz",
+}
+_KINDS: Final = {
+    str: "a string",
+    bool: "a boolean",
+    Whole: "a whole number",
+    Fraction: "a decimal number",
+    list: "a list",
+    dict: "an object",
+}
+_TIMES: Final = ("timestamp", "timestamp_ntz")
+# Texts for the numbers that JSON does not have; Spark writes them so.
+_NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
+# A double has at most 17 digits, one of 15 is always right. A number of 64 bits has at most 20 characters.
+_MOST_DIGITS, _SURE, _LONGEST = 17, 15, 20
+DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?", re.ASCII
+)
+EPOCH: Final = date(1970, 1, 1).toordinal()
+FIRST_MICROSECOND: Final = (1 - EPOCH) * 86_400_000_000
+# The farthest zone of Java, in minutes.
+FARTHEST: Final = 18 * 60
+
+
+def leaf_of(kind: pa.DataType, path: str) -> Leaf:
+    """The leaf for an Arrow type at ``path``. Raises SchemaError for one that no JSON value has exactly."""
+    if pa.types.is_decimal128(kind):
+        read: Read = partial(_decimal, kind.precision, kind.scale)
+        return Leaf(f"decimal({kind.precision},{kind.scale})", read, partial(_decimals, kind))
+    name = _NAMES.get(kind)
+    if name is None:
+        raise SchemaError(f"{path} has the type {kind}, which no value of JSON has exactly")
+    if name == "string":
+        return Leaf(name, _text, strings)
+    if name == "boolean":
+        return Leaf(name, _boolean, _booleans)
+    width = kind.bit_width
+    if pa.types.is_integer(kind):
+        read = partial(_whole, 1 << (width - 1))
+        return Leaf(name, read, partial(_fixed, kind, np.dtype(f"i{width // 8}")))
+    if pa.types.is_floating(kind):
+        return Leaf(
+            name, _double if width == 64 else _float, partial(_fixed, kind, np.dtype(f"f{width // 8}"))
+        )
+    when: Read = _days if name == "date" else partial(_micros, name == "timestamp")
+    return Leaf(name, when, partial(_fixed, kind, np.dtype(f"i{width // 8}")))
+
+
+def kind_of(value: object) -> str:
+    """What a value of a document is, with its article."""
+    return _KINDS[type(value)]
+
+
+def misfit(value: object, leaf: Leaf) -> str:
+    """Why a leaf does not have a value. It quotes nothing of the value."""
+    if leaf.name in _TIMES and type(value) is str and (found := TIME.fullmatch(value)):
+        zoned = bool(found[6] or found[7])
+        if zoned is not (leaf.name == "timestamp"):
+            return f"has {'a' if zoned else 'no'} zone: {_TIMES[not zoned]} takes it"
+    if isinstance(value, (Whole, Fraction)) and leaf.name.startswith(("float", "double", "decimal")):
+        return f"is a number that {leaf.name} does not have exactly"
+    return f"is {kind_of(value)} that does not fit {leaf.name}"
+
+
+# --- reading
+
+
+def _text(value: object) -> str | None:
+    return value if type(value) is str else None
+
+
+def _boolean(value: object) -> bool | None:
+    return value if type(value) is bool else None
+
+
+def _whole(bound: int, value: object) -> int | None:
+    if type(value) is Whole and len(value) <= _LONGEST and -bound <= (number := int(value)) < bound:
+        return number
+    return None
+
+
+def _decimal(precision: int, scale: int, value: object) -> int | None:
+    """The number without its point. Zeros at its ends are no digits."""
+    if type(value) is not Whole and (type(value) is not Fraction or "e" in value.lower()):
+        return None
+    before, _, after = value.partition(".")
+    after = after.rstrip("0")
+    digits = before.lstrip("-0") + after.ljust(scale, "0")
+    if len(after) > scale or len(digits) > precision:
+        return None
+    return -int(digits or "0") if before.startswith("-") else int(digits or "0")
+
+
+def _double(value: object) -> float | None:
+    if type(value) is str:
+        return float(value) if value in _NO_NUMBERS else None
+    if type(value) is not Whole and type(value) is not Fraction:
+        return None
+    if len(value) <= _SURE and "e" not in value and "E" not in value:
+        return float(value)
+    digits = _digits(value)
+    if len(digits) > _MOST_DIGITS:
+        return None
+    number = float(value)
+    return number if not isinf(number) and digits == _digits(repr(number)) else None
+
+
+def _float(value: object) -> float | None:
+    if type(value) is str:
+        return float(value) if value in _NO_NUMBERS else None
+    if (type(value) is not Whole and type(value) is not Fraction) or len(_digits(value)) > _MOST_DIGITS:
+        return None
+    try:
+        number: float = struct.unpack("f", struct.pack("f", float(value)))[0]
+    except OverflowError:
+        return None
+    same = not isinf(number) and _digits(value) == _digits(str(np.float32(number)))
+    return number if same else None
+
+
+def _digits(number: str) -> str:
+    """The digits of a number, without its sign, its point, its exponent, and the zeros at its ends."""
+    return number.lower().partition("e")[0].replace(".", "").strip("-0")
+
+
+def _days(value: object) -> int | None:
+    if type(value) is not str or not DATE.fullmatch(value):
+        return None
+    try:
+        return date.fromisoformat(value).toordinal() - EPOCH
+    except ValueError:
+        return None
+
+
+def _micros(zoned: bool, value: object) -> int | None:
+    """Microseconds since 1970, up to the year 9999: Python has no later ones, so no row of Spark."""
+    found = TIME.fullmatch(value) if type(value) is str else None
+    if found is None or bool(found[6] or found[7]) is not zoned:
+        return None
+    day, hour, minute, second, fraction, _, sign, hours, minutes = found.groups(default="0")
+    try:
+        when = datetime.fromisoformat(f"{day}T{hour}:{minute}:{second.zfill(2)}")
+    except ValueError:
+        return None
+    offset = int(hours) * 60 + int(minutes)
+    if offset > FARTHEST or int(minutes) > 59:
+        return None
+    seconds = (when.toordinal() - EPOCH) * 86_400 + when.hour * 3600 + when.minute * 60 + when.second
+    seconds -= 60 * (-offset if sign == "-" else offset)
+    micros = seconds * 1_000_000 + int(fraction.ljust(6, "0"))
+    return micros if FIRST_MICROSECOND <= micros <= LAST_MICROSECOND else None
+
+
+# --- arrays
+
+
+def validity(there: Sequence[object] | npt.NDArray[np.bool_]) -> pa.Buffer:
+    """The bitmap of what is there; what is not is None, or false."""
+    flags = there if isinstance(there, np.ndarray) else np.array([one is not None for one in there], bool)
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
+def _fixed(kind: pa.DataType, dtype: npt.DTypeLike, values: Sequence[Any]) -> pa.Array:
+    data = np.array([0 if one is None else one for one in values], dtype)
+    return pa.Array.from_buffers(kind, len(values), [validity(values), pa.py_buffer(data)])
+
+
+def _booleans(values: Sequence[Any]) -> pa.Array:
+    return pa.Array.from_buffers(
+        pa.bool_(), len(values), [validity(values), validity(np.array([one is True for one in values], bool))]
+    )
+
+
+def _decimals(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
+    data = b"".join((one or 0).to_bytes(16, "little", signed=True) for one in values)
+    return pa.Array.from_buffers(kind, len(values), [validity(values), pa.py_buffer(data)])
