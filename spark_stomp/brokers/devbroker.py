@@ -29,6 +29,12 @@ DEVBROKER = Dialect(
             ),
             Sentence(
                 "message",
+                r"^content-length .*is over \d+ bytes",
+                "content-length 9000000 of SEND is over 8388608 bytes",
+                "the body is too large",
+            ),
+            Sentence(
+                "message",
                 r"^a message cannot be delivered\b",
                 "a message cannot be delivered",
                 "a test says that a message is undeliverable",

@@ -104,7 +104,7 @@ class LookReading(Reading):
                 raise
             names = listed(self._settings.destinations)
             raise QueueMissing(
-                f"{names}: there is no such queue, and a look makes none. Correct the name"
+                f"{names} is not there, and a look makes no queue. Correct the name"
             ) from error
 
     def _address(self, destination: str) -> str:

@@ -179,7 +179,7 @@ def test_a_queue_that_is_deleted_while_a_query_runs(rabbitmq: RabbitMQ, required
 def test_a_look_makes_no_queue(rabbitmq: RabbitMQ) -> None:
     queue = rabbitmq.new_queue()
     for name in (queue, by_name(queue)):
-        with pytest.raises(DestinationRefused, match="there is no such queue, and a look makes none"):
+        with pytest.raises(DestinationRefused, match="is not there, and a look makes no queue"):
             list(browse(parse_batch_options(rabbitmq.options(destination=name))))
     assert isinstance(refused(rabbitmq, by_name(queue)), DestinationRefused)
 

@@ -89,7 +89,7 @@ def test_looking_at_rabbitmq_declares_nothing() -> None:
     named: set[bytes] = set()
     assert sum(map(len, looks(Asked("nobody").broker.serve))) == 3
     gone = Asked("nobody", silent="NOT_FOUND - no queue 'a' in vhost '/'")
-    with pytest.raises(DestinationRefused, match="/queue/a: there is no such queue, and a look makes none"):
+    with pytest.raises(DestinationRefused, match="/queue/a is not there, and a look makes no queue"):
         list(looks(gone.broker.serve))
     assert named == {b"/amq/queue/a"}
 
