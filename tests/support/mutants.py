@@ -79,6 +79,7 @@ _CONTRACT = """
 7.9   receiver.reading:Reading._take_new                 drops at_messages
 7.10  protocol.raw:check_nuls                            always in_name
 7.11  arrow.content:open_bodies                          drops setdefault
+7.14  arrow.decode:_rescued                              returns pa.nulls(count, pa.binary())
 # With a journal
 J.1   journal.store:FolderStore._put                     drops sync
 J.2   source.journal_log:JournalLog.readable             returns [(low, high - 1)]
