@@ -84,6 +84,7 @@ _CONTRACT = """
 7.11  arrow.content:open_bodies                          drops setdefault
 7.12  receiver.queue_check:QueueCheck.begin              drops _ask_again
 7.13  receiver.look_reading:LookReading._take            drops _refuse_a_last_look
+7.14  arrow.decode:_rescued                              returns pa.nulls(count, pa.binary())
 # With a journal
 J.1   journal.store:FolderStore._put                     drops sync
 J.2   source.journal_log:JournalLog.readable             returns [(low, high - 1)]

@@ -55,6 +55,7 @@ def test_bodies_that_cannot_be_decoded_are_counted_as_often_as_they_are_read(dev
         assert run.status.document["totals"]["bodies_undecoded"] == 2
 
 
+@pytest.mark.rule("7.14")
 @pytest.mark.parametrize("mode", MODES)
 def test_bodies_that_do_not_fit_are_counted_for_each_destination(
     devbroker: DevBroker, tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture

@@ -54,6 +54,7 @@ def only(*frames: bytes, **how: Any) -> tuple[Any, Any, Any]:
     return row["body"], row["rescued"], row["malformed"]
 
 
+@pytest.mark.rule("7.14")
 def test_a_body_is_fields_or_rescued() -> None:
     bodies = [b'{"a":1,"b":"x"}', b'{"b":"\xc3\xa9","a":2}', b'{"a":"3","b":"y"}', b"[]", b""]
     found = rows(*(frame(body, f"message-id:{n}") for n, body in enumerate(bodies)))

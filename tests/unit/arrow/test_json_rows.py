@@ -102,6 +102,7 @@ BODIES: dict[str, str | None] = {
 }
 
 
+@pytest.mark.rule("7.14")
 @pytest.mark.parametrize("space", ["", " "])
 def test_a_body_is_in_the_row_or_has_a_reason(space: str) -> None:
     found = decoded(pa.struct(A), [body + space for body in BODIES])
