@@ -8,7 +8,8 @@ from spark_stomp.receiver.blocks import Block
 from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries, Received
 from spark_stomp.receiver.log import Log
-from spark_stomp.receiver.look_reading import DISCONNECT_TIMEOUT, LookReading, disconnect
+from spark_stomp.receiver.look_reading import LookReading
+from spark_stomp.receiver.reading import DISCONNECT_TIMEOUT, disconnect
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.status import ReceiverStatus
 from spark_stomp.receiver.stream import FIRST, LATEST, Place, Stream, at, begin_of

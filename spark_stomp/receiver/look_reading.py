@@ -11,15 +11,13 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Final
 
-from spark_stomp.brokers import Dialect, Subscription, subscription_id
+from spark_stomp.brokers import Subscription, subscription_id
 from spark_stomp.brokers.rabbitmq import BY_NAME, NO_QUEUE, stream_name
-from spark_stomp.errors import DestinationRefused, StompError, UnsupportedError
-from spark_stomp.logs import get_log
+from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.protocol import MalformedMessage, MessageBlock, read_message
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import counted, listed
@@ -29,15 +27,8 @@ from spark_stomp.receiver.turns import Turn
 from spark_stomp.transport import Connection
 from spark_stomp.transport.queues import QueueMissing
 
-log = get_log(__name__)
-
-DISCONNECT_TIMEOUT: Final = 5.0
-"""Seconds to wait for the receipt of the DISCONNECT that ends a batch read."""
 # A look is refused so many deliveries before a quorum queue drops what it shows: the refused one counts too.
 _SPARED: Final = 5
-# The most bytes to read before that receipt. The buffers of both sockets hold less, so a broker that sends
-# more ignores DISCONNECT. Without it, a hostile broker was read for 5 s (November 2026).
-_DISCONNECT_MAX_BYTES = 32 << 20
 
 
 class LookReading(Reading):
@@ -54,10 +45,8 @@ class LookReading(Reading):
 
     retries = False
 
-    def __init__(
-        self, common: Common, turn: Turn, *, careful: bool = False, before: Reading | None = None
-    ) -> None:
-        super().__init__(common, turn, careful=careful, before=before)
+    def __init__(self, common: Common, turn: Turn, before: Reading | None = None) -> None:
+        super().__init__(common, turn, before)
         self._deadline = time.monotonic() + self._options.max_drain_time
         self._destination_of = {subscription_id(one).encode(): one for one in turn.destinations}
         self.taken: Counter[str] = Counter()
@@ -184,27 +173,3 @@ class LookReading(Reading):
                 left.append(destination)
         rest = replace(block, data=b"".join(parts), ends=list(accumulate(map(len, parts))))
         return rest, left
-
-    def end(self, connection: Connection) -> None:
-        until = self._common.stopping.deadline
-        assert until is not None, "a second connection would bring the same messages"
-        disconnect(connection, self.dialect, self.subscriptions, max(0.0, until - time.monotonic()))
-
-
-def disconnect(
-    connection: Connection,
-    dialect: Dialect,
-    subscriptions: Iterable[str],
-    timeout: float = DISCONNECT_TIMEOUT,
-) -> None:
-    """End what has all it wants: UNSUBSCRIBE if that returns the messages at no cost, DISCONNECT.
-
-    Some brokers close the connection without the receipt of DISCONNECT. Nothing depends on it.
-    """
-    try:
-        for name in subscriptions if dialect.unsubscribe_returns else ():
-            connection.session.request("UNSUBSCRIBE", [("id", name)])
-        connection.disconnect(timeout, _DISCONNECT_MAX_BYTES)
-    except StompError as error:
-        # Without DISCONNECT the broker keeps the un-acked messages too.
-        log.info("the connection did not end with an orderly DISCONNECT: %s", error)

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from spark_stomp.brokers import Dialect, Subscription, dialect_for
 from spark_stomp.errors import MalformedMessageError, StompError
@@ -38,7 +39,6 @@ from spark_stomp.protocol import (
     foreign_message,
 )
 from spark_stomp.protocol.frames import HeaderPairs
-from spark_stomp.receiver.aside import Aside
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.queue_check import QueueCheck
@@ -51,20 +51,23 @@ from spark_stomp.receiver.subscription import (
     redelivery_warnings,
     risks,
 )
+from spark_stomp.receiver.turn_state import TurnState
 from spark_stomp.receiver.turns import Ended, Turn, may_be_about_a_message
 from spark_stomp.transport import Connection
 
 log = get_log(__name__)
 
-# Seconds that one poll waits if nothing comes and nobody wakes the thread.
-_POLL = 1.0
 # The most ACKs in a group, which has one receipt, and the most groups that await their receipts at a time.
 # RabbitMQ sends nothing while it reads ACKs, so messages come between the groups: 23,700 a second, and 17,000
 # with groups of 10,000 (November 2026).
 _ACK_GROUP = 1_000
 _ACK_GROUPS = 4
-# Seconds for the end of a careful turn. Nothing is un-acked by then.
-_END_OF_TURN = 5.0
+
+DISCONNECT_TIMEOUT: Final = 5.0
+"""Seconds to wait for the receipt of the DISCONNECT that ends what has all it wants."""
+# The most bytes to read before that receipt. The buffers of both sockets hold less, so a broker that sends
+# more ignores DISCONNECT. Without it, a hostile broker was read for 5 s (November 2026).
+_DISCONNECT_MAX_BYTES = 32 << 20
 
 
 class Stopping(threading.Event):
@@ -106,7 +109,7 @@ class Reading:
 
     Attributes:
         connection: None unless it is open.
-        aside: what is read, and what does not count as received yet.
+        turn, state: what it reads, and how far that is.
         subscriptions: the destinations by the ids of their subscriptions.
         refused: the error of a malformed message that came. Nothing is taken any more.
         subscribed_since, last_active: when it was subscribed, and when the latest frame came, or something
@@ -116,16 +119,14 @@ class Reading:
     retries = True
     """Whether another one may follow if this one ends with an error."""
 
-    def __init__(
-        self, common: Common, turn: Turn, *, careful: bool = False, before: Reading | None = None
-    ) -> None:
+    def __init__(self, common: Common, turn: Turn, before: Reading | None = None) -> None:
         self._common = common
         self._settings = common.settings
         self._options = common.settings.options
         self._deliveries = common.deliveries
         self._reader = common.reader
         self.connection: Connection | None = None
-        self.aside = Aside(turn, careful=careful)
+        self.turn, self.state = turn, TurnState(turn)
         self.dialect: Dialect = dialect_for(None)
         self.subscriptions: dict[str, str] = {}
         self.refused: MalformedMessageError | None = None
@@ -139,7 +140,7 @@ class Reading:
     @property
     def is_partial(self) -> bool:
         """Whether silence does not mean that there is nothing more."""
-        return self.aside.count > 0 or self.aside.turn.destinations != self._settings.destinations
+        return self.state.count > 0 or self.turn.destinations != self._settings.destinations
 
     def is_full(self) -> bool:
         """Whether the broker sends no more until something is ACKed, as far as the receiver can know."""
@@ -169,9 +170,9 @@ class Reading:
         """``error`` ended it."""
         deliveries = self._deliveries
         since = time.monotonic() - self._reader.active_at(self._asked_at)
-        size = deliveries.unacked_bytes + self.aside.size
+        size = deliveries.unacked_bytes + self.state.size
         return Ended(
-            unacked=deliveries.unacked + self.aside.count,
+            unacked=deliveries.unacked + self.state.count,
             given=deliveries.unacked,
             achieved=self.achieved,
             by_error=may_be_about_a_message(error, since, size),
@@ -187,7 +188,7 @@ class Reading:
         connection.require_open()
         session, options = connection.session, self._options
         self.dialect = connection.dialect
-        chosen = {one: self._subscription(one) for one in self.aside.turn.destinations}
+        chosen = {one: self._subscription(one) for one in self.turn.destinations}
         version = session.version or "1.0"
         self.dialect.check_version(version)
         first = not self._common.connections.connections
@@ -264,7 +265,7 @@ class Reading:
     def _choose_window(self) -> None:
         """Choose the prefetch, from the mean size of the frames so far, and log what is risky."""
         mean, common = self._deliveries.inbox.mean_bytes, self._common
-        self.window = Window.of(self.dialect, self._settings, self.aside.turn, mean, busy=common.busy)
+        self.window = Window.of(self.dialect, self._settings, self.turn, mean, busy=common.busy)
         if not common.connections.connections:
             for risk in risks(self.dialect, self._settings):
                 log.warning("%s", risk)
@@ -289,10 +290,11 @@ class Reading:
         """Receive until the receiver is to stop, or the turn is over."""
         # Messages may have come with the receipts of SUBSCRIBE. The first poll waits for more.
         more_acks = self._send_acks(connection)
-        aside, deliveries, most = self.aside, self._deliveries, self.window.most(self.subscriptions)
-        while self._common.stopping.deadline is None and not self._turn_is_done():
-            self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else aside.left(_POLL)))
-            if aside.count and (due := aside.due(deliveries, most)):
+        state, deliveries, most = self.state, self._deliveries, self.window.most(self.subscriptions)
+        while self._common.stopping.deadline is None and not self._turn_has_ended():
+            timeout = 0.0 if more_acks else state.poll_timeout()
+            self._handle(connection, self._reader.poll(connection, timeout))
+            if due := state.due(deliveries, most):
                 self._give(connection, due)
                 self._common.notify()
             # The bytes of an incomplete message end a silence too.
@@ -300,27 +302,22 @@ class Reading:
             more_acks = self._send_acks(connection)
             self._reader.check_receipts(connection, counted=self.window.bytes is None)
 
-    def _turn_is_done(self) -> bool:
-        aside = self.aside
-        careful = aside.careful and self.refused is None
-        return careful and aside.is_done(self._deliveries, self.achieved, self._quiet())
+    def _turn_has_ended(self) -> bool:
+        return self.refused is None and self.state.next(self._deliveries, self.achieved, self._quiet())
 
     def _quiet(self) -> float:
         return time.monotonic() - self._reader.active_at(self.last_active)
 
     def end(self, connection: Connection) -> None:
         """End in order: send the ACKs that are due, await their receipts, DISCONNECT."""
-        deadline = self._common.stopping.deadline or time.monotonic() + _END_OF_TURN
+        deadline = self._common.stopping.deadline or time.monotonic() + DISCONNECT_TIMEOUT
         while time.monotonic() < deadline:
             more_acks = self._send_acks(connection)
             if not more_acks and not self._deliveries.receipts_awaited:
                 break
             timeout = 0.0 if more_acks else deadline - time.monotonic()
             self._handle(connection, connection.poll(max(0.0, timeout)))
-        if self.dialect.unsubscribe_returns and not connection.ended:
-            for name in self.subscriptions:
-                connection.session.request("UNSUBSCRIBE", [("id", name)])
-        connection.disconnect(max(0.0, deadline - time.monotonic()))
+        disconnect(connection, self.dialect, self.subscriptions, max(0.0, deadline - time.monotonic()))
 
     def _handle(self, connection: Connection, events: Sequence[Event]) -> None:
         for event in events:
@@ -345,7 +342,7 @@ class Reading:
         if self._options.on_malformed == "column" and message.ack:
             self._take(connection, MessageBlock.of_malformed(message))
         elif self.refused is None:
-            self._give(connection, self.aside.take())
+            self._give(connection, self.state.take())
             by = (message.subscription or b"").decode(errors="replace")
             self.refused = message.as_error(self.subscriptions.get(by, self._settings.what))
             self._deliveries.refused(len(message.data))
@@ -372,11 +369,7 @@ class Reading:
         if self.dialect.id_separator is not None and self._options.id_header is None:
             # The broker's own ids change with each delivery, so stable ones are made of them.
             block.ids = self.dialect.stable_ids(block.ids, block.times)
-        received_at = time.time_ns() // 1_000
-        if self.aside.is_needed:
-            self.aside.put(block, received_at)
-        else:
-            self._give(connection, [(block, received_at)])
+        self._give(connection, self.state.put(block, time.time_ns() // 1_000))
 
     def _give(self, connection: Connection, blocks: Sequence[tuple[MessageBlock, int]]) -> None:
         version, dialect = connection.session.version or "1.0", self.dialect.name
@@ -397,3 +390,22 @@ class Reading:
         connection.session.ack_raw(acks.handles, receipt=receipt)
         self._deliveries.sent(receipt, self._reader.receipt_deadline())
         return True
+
+
+def disconnect(
+    connection: Connection,
+    dialect: Dialect,
+    subscriptions: Iterable[str],
+    timeout: float = DISCONNECT_TIMEOUT,
+) -> None:
+    """End what has all it wants: UNSUBSCRIBE if that returns the messages at no cost, DISCONNECT.
+
+    Some brokers close the connection without the receipt of DISCONNECT. Nothing depends on it.
+    """
+    try:
+        for name in subscriptions if dialect.unsubscribe_returns else ():
+            connection.session.request("UNSUBSCRIBE", [("id", name)])
+        connection.disconnect(timeout, _DISCONNECT_MAX_BYTES)
+    except StompError as error:
+        # Without DISCONNECT the broker keeps the un-acked messages too.
+        log.info("the connection did not end with an orderly DISCONNECT: %s", error)

@@ -111,6 +111,7 @@ class Receiver:
             window_bytes=reading.window.bytes or self._settings.max_buffered_bytes,
             destinations=self._settings.destinations,
             heard_at=reader.heard_at,
+            head_errors=reading.turn.errors,
             missing=self._common.queues.missing,
             # Read last: then all values above are from the connection that brought the malformed message.
             refused=self.refused,
@@ -177,10 +178,11 @@ class Receiver:
                 # It was paused, and a broker may close a connection that is not read.
                 common.busy = len(self._settings.destinations)
             reading.connection = None
-        if reading.aside.is_over:
-            self._turns.over()
-            common.connections = common.connections.left(time.time())
+        if reading.state.is_over:
+            self._turns.next()
+            common.connections = common.connections.ended_turn(time.time())
             self._disconnected()
+            common.stopping.wait(self._turns.now.pause)
 
     def _note_subscribed(self, peer: str) -> None:
         before, now = self._common.connections, time.time()
@@ -203,7 +205,7 @@ class Receiver:
             nothing_acked = (end.acks_sent and not end.achieved) or isinstance(error, ConnectFailed)
             begun = common.reader.clock(reading.subscribed_since)
             retry.ended(begun, now, achieved=end.achieved > 0, nothing_acked=nothing_acked)
-        turn = self._turns.ended(end) if reading.subscriptions else reading.aside.turn
+        turn = self._turns.ended(end) if reading.subscriptions else reading.turn
         handles = self._deliveries.unconfirmed_acks
         common.connections = common.connections.failed(error, time.time())
         self._disconnected()
@@ -223,10 +225,10 @@ class Receiver:
             raise no_progress(reading.dialect, turn, handles, error, of_stream=self._settings.of_stream)
         if delay is None:
             raise retry.out_of_time(error, self._settings.what, now) from None
-        delay = max(delay, turn.pause)
+        delay = max(delay, self._turns.now.pause)
         what = "connection lost" if was_connected else "no connection"
         level = logging.WARNING if common.connections.newly_failed or is_login_error(error) else logging.DEBUG
-        log.log(level, "%s: %s; %s%s", what, error, next_attempt(error, delay), turn)
+        log.log(level, "%s: %s; %s%s", what, error, next_attempt(error, delay), self._turns.now)
         common.stopping.wait(delay)
 
     def _disconnected(self) -> None:
@@ -234,8 +236,8 @@ class Receiver:
         ended = self.reading
         self._common.reader.resume()
         # A malformed message that it refused is redelivered, behind the messages that are not ACKed.
-        self.reading = self._kind(self._common, self._turns.now, careful=self._turns.is_careful, before=ended)
-        ended.aside.take()  # its memory: the error may keep the ended one alive
+        self.reading = self._kind(self._common, self._turns.now, ended)
+        ended.state.take()  # its memory: the error may keep the ended one alive
         lost = ended.lost
         self._deliveries.disconnected(redelivers=len(lost) < len(ended.subscriptions), but=lost)
         self._common.notify()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.errors import ClientIdInUse, StompError
+from spark_stomp.quoting import listed
 
 # Characters of a broker's error that the status shows.
 _SHOWN = 1_000
@@ -44,6 +45,7 @@ class ConnectionStatus:
         since: when ``connected`` last changed.
         connected: whether the connection is subscribed.
         connections: how many connections were subscribed so far.
+        reconnects: how many of these replaced a lost one.
         attempts: how many attempts to connect have failed since ``since``.
         last_error: why the last connection or attempt failed; None if none did.
         last_error_at: when the last connection or attempt failed; None if none did.
@@ -54,16 +56,12 @@ class ConnectionStatus:
     since: float = 0.0
     connected: bool = False
     connections: int = 0
+    reconnects: int = 0
     attempts: int = 0
     last_error: str | None = None
     last_error_at: float | None = None
     dialect: Dialect | None = None
     peer: str = ""
-
-    @property
-    def reconnects(self) -> int:
-        """How many connections replaced a lost one."""
-        return max(0, self.connections - 1)
 
     @property
     def newly_failed(self) -> bool:
@@ -90,15 +88,21 @@ class ConnectionStatus:
             return True
         return login_accepted is not None and login_accepted < timeout
 
-    def left(self, now: float) -> ConnectionStatus:
-        """The status after a connection has ended as planned, to be replaced by another one."""
+    def ended_turn(self, now: float) -> ConnectionStatus:
+        """The status after a connection has ended with its turn, to be replaced by another one."""
         return replace(self, connected=False, since=now)
 
     def subscribed(self, now: float, dialect: Dialect, peer: str) -> ConnectionStatus:
         """The status after a connection was subscribed."""
-        connections = self.connections + 1
         return replace(
-            self, connected=True, since=now, attempts=0, connections=connections, dialect=dialect, peer=peer
+            self,
+            connected=True,
+            since=now,
+            connections=self.connections + 1,
+            reconnects=self.reconnects + self.is_lost,
+            attempts=0,
+            dialect=dialect,
+            peer=peer,
         )
 
     def failed(self, error: StompError, now: float) -> ConnectionStatus:
@@ -143,6 +147,8 @@ class ReceiverStatus:
         window_bytes: how many bytes of one destination may be un-acked.
         destinations: what the receiver reads.
         heard_at: when bytes were last read, in seconds since 1970; None if none were.
+        head_errors: how many ERRORs in a row may have been about the next message, if the broker cannot
+            deliver it.
         missing: queues that were not there, and have brought no message: since when, in seconds since 1970,
             if they were deleted while the query ran.
     """
@@ -167,9 +173,20 @@ class ReceiverStatus:
     window_bytes: int | None = None
     destinations: tuple[str, ...] = ()
     heard_at: float | None = None
+    head_errors: int = 0
     missing: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def is_away(self) -> bool:
         """Whether it has no subscription, and is about to have one."""
         return not self.subscribed and self.refused is None
+
+    def away_after(self, what: str) -> str:
+        """Why it is away, although ``what`` is over, which limits a run."""
+        text = f"the connection broke and did not come back within {what}"
+        if self.head_errors:
+            text = (
+                f"{what} is over before it is known whether the broker can deliver the next message. That "
+                "takes three attempts, with pauses of 5 and 10 seconds: raise it"
+            )
+        return f"{listed(self.destinations)}: {text}. The last error: {self.connection.last_error}"

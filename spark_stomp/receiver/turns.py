@@ -8,15 +8,15 @@ Plan. A *turn* is what one connection reads: destinations, and how many messages
 ERROR may be about a message if it answers no request and comes at once after messages were asked for. One
 such ERROR may have any cause, and the next connection asks for as much as before. If that one does not get
 past what came on the first, the receiver becomes *careful*. A destination is asked for a hundredth of the
-messages that came, at last for one. Each has a turn of its own, so that the others go on and the one that
-is the cause is found. What a careful connection brings is put aside, and counts as received once nothing
-more comes for a moment: by then the connection would have ended. A careful turn is over once more messages
-are ACKed than came before it, or once nothing more comes. After the last turn, all destinations are read as
-the options say.
+messages that came, at last for one. Each has a turn of its own, so that the one that is the cause is found;
+the others wait meanwhile. What a careful connection brings settles first: it counts as received once nothing
+more comes for a moment, because by then the connection would have ended. A careful turn is over once more
+messages are ACKed than came before it, or once nothing more comes (turn_state.py). After the last turn, all
+destinations are read as the options say.
 
 Invariants:
 
-- A turn that ends early goes behind the others.
+- A turn that ends early goes behind the others, and they do not wait for its pause.
 - If one message may be un-acked, no message comes twice because of what is behind it.
 - Three connections in a row that read one destination, and that such an ERROR ends before anything is
   achieved, end the query. A connection that ends in another way proves nothing about a message.
@@ -85,13 +85,18 @@ class Turn:
         return f"; {counted(self.prefetch, 'message')} of {listed(self.destinations)} at a time"
 
     @property
+    def is_careful(self) -> bool:
+        """Whether it asks for less than the options say."""
+        return self.prefetch is not None
+
+    @property
     def has_failed(self) -> bool:
         """Whether that was too often."""
         return self.failures >= _MOST_FAILURES
 
     @property
     def pause(self) -> float:
-        """The least seconds before the next connection."""
+        """The least seconds before its connection."""
         return self.failures * _PAUSE
 
 
@@ -135,21 +140,16 @@ class Turns:
         """What the present or the next connection reads."""
         return self._turns[0]
 
-    @property
-    def is_careful(self) -> bool:
-        """Whether this differs from what the options say."""
-        return self.now.prefetch is not None or self.now.destinations != self._all.destinations
-
     def ended(self, end: Ended) -> Turn:
         """The connection of the present turn has ended, but not as planned. Returns what is known of it."""
-        was_careful, turn = self.is_careful, self._turns.popleft()
+        turn = self._turns.popleft()
         if not end.by_error:
             turn = replace(turn, suspects=max(0, turn.suspects - end.achieved), errors=0, failures=0)
             self._turns.appendleft(turn)
             return turn
         errors = 1 if end.achieved > turn.suspects else turn.errors + 1
         turn = replace(turn, suspects=end.unacked, errors=errors, failures=_failures(turn, end))
-        if not end.may_narrow or (errors < _CAREFUL_AFTER and not was_careful):
+        if not end.may_narrow or (errors < _CAREFUL_AFTER and not turn.is_careful):
             self._turns.appendleft(turn)
             return turn
         part = max(1, end.unacked // _PART)
@@ -157,8 +157,8 @@ class Turns:
         self._turns += [replace(turn, destinations=(one,)) for one in turn.destinations]
         return turn
 
-    def over(self) -> None:
-        """The turn is over as planned."""
+    def next(self) -> None:
+        """The present turn is over: it is the next one's."""
         self._turns.popleft()
         if not self._turns:
             self._turns.append(self._all)

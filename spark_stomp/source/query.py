@@ -400,10 +400,11 @@ class QueryRuntime:
         return replace(situation, withheld=self._standings.withheld(now - situation.silence))
 
     def _finish_run(self, situation: Situation) -> None:
-        """Wait for the receipts of the run's last ACKs. Raises DrainTimeout if a connection is lost."""
+        """Wait for the receipts of the run's last ACKs. Raises DrainTimeout if one has no connection."""
         over = {one.name for one in situation.available if one.complete}
-        if any(one.is_away and one.name not in over for one in situation.statuses):
-            raise DrainTimeout("the connection broke and did not come back within maxDrainTime")
+        for one in situation.statuses:
+            if one.is_away and one.name not in over:
+                raise DrainTimeout(one.away_after(f"maxDrainTime ({self._options.max_drain_time:g}s)"))
         deadline = time.monotonic() + self._options.ack_receipt_timeout
         # If there was a malformed message, it fails the run after these receipts.
         self._await(self._receivers.is_done, deadline)

@@ -80,7 +80,7 @@ def run(
     rows: Counter[int] = Counter()
     turns = Turns(tuple(queues))
     for connections in range(1, 400):
-        turn, careful = turns.now, turns.is_careful
+        turn, careful = turns.now, turns.now.is_careful
         connection = Connection(queues, turn)
         try:
             while True:
@@ -108,7 +108,7 @@ def run(
             connection.requeue()
             if not careful:
                 return None, rows, connections
-            turns.over()
+            turns.next()
     raise AssertionError("it goes on for ever")
 
 

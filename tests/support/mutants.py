@@ -50,6 +50,9 @@ _CONTRACT = """
 4.10  protocol.scanner:FrameScanner.collect              never ack_header
 4.11  receiver.turns:Turn.has_failed                     never failures
 4.12  receiver.turns:Turns.ended                          never may_narrow
+4.12  receiver.turn_state:TurnState.put                  never is_over
+4.12  receiver.turn_state:TurnState.next                 never achieved
+4.12  receiver.receiver:Receiver._wait_to_reconnect      puts turn.pause for now.pause
 # Never wait for what cannot come
 5.1   source.commits:Committer.latest_offset_called      puts None for proved
 5.2   source.planning:is_ready                           never full

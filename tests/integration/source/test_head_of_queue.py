@@ -17,7 +17,8 @@ from support.tcp import stomp_server
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import MessageUndeliverable, StompError
+from spark_stomp.errors import DrainTimeout, MessageUndeliverable, StompError
+from spark_stomp.source.planning import Mode
 
 __all__ = ["command"]
 
@@ -35,7 +36,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_stomp.receiver.turns._PAUSE", 0.01)
     # On a busy machine too each ERROR comes at once.
     monkeypatch.setattr("spark_stomp.receiver.turns._AT_ONCE", PATIENCE)
-    monkeypatch.setattr("spark_stomp.receiver.aside._EMPTY", 0.3)
+    monkeypatch.setattr("spark_stomp.receiver.turn_state._EMPTY", 0.3)
 
 
 @pytest.fixture
@@ -145,11 +146,61 @@ def test_once_it_is_gone_everything_is_read_as_ever(queue: DevBroker) -> None:
         assert run.status.failure is None
 
 
+@pytest.mark.parametrize("withheld", [(), ("DISCONNECT",)], ids=str)
+def test_the_end_of_a_turn_is_no_lost_connection(queue: DevBroker, withheld: tuple[str, ...]) -> None:
+    """Also if the broker closes without the receipt of DISCONNECT, as some do."""
+    queue.faults.withhold_receipts = withheld
+    with Run({"url": queue.url, "destination": QUEUE, **NAMELESS}) as run:
+        lost = 0
+
+        def is_read_as_ever() -> bool:
+            nonlocal lost
+            run.end = run.reader.latestOffset(run.start, None)
+            status = run.status.receivers[0]
+            if queue.faults.undeliverable and status.subscribed and status.window == 1:
+                queue.faults.undeliverable, lost = (), status.connection.reconnects
+            if run.end != run.start:
+                run.read()
+                run.commit()
+            return not queue.faults.undeliverable and status.subscribed and status.window == 40_000
+
+        wait_until(is_read_as_ever, what="the options' prefetch")
+        assert run.status.receivers[0].connection.reconnects == lost
+        assert queue.connects <= 4
+
+
+def test_the_others_do_not_wait_for_its_pauses(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_stomp.receiver.turns._PAUSE", 10 * PATIENCE)
+    devbroker.faults.undeliverable = (BAD,)
+    devbroker.publish(QUEUE, BAD)
+    others = [f"/queue/b{number}" for number in range(4)]
+    with Run({"url": devbroker.url, "destination": json.dumps([QUEUE, *others])}, connections=1) as run:
+        run.begin()
+        wait_until(lambda: devbroker.connects >= 3, what="the first turn")
+        for other in others:
+            devbroker.publish(other, other.encode())
+        assert {row["body"] for row in run.take(4)} == {other.encode() for other in others}
+
+
+def test_a_drain_that_cannot_wait_for_the_proof_says_so(
+    queue: DevBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_stomp.receiver.turns._PAUSE", PATIENCE)
+    options = {"url": queue.url, "destination": QUEUE, "maxDrainTime": "2s", "idleTimeout": "500ms"}
+    with Run(options) as run:
+        run.reader._mode = Mode.DRAIN
+        rows, error = until_it_fails(run)
+    assert isinstance(error, DrainTimeout)
+    assert set(rows) == {*BEFORE}
+    assert f"{QUEUE}: maxDrainTime (2s)" in str(error) and "three attempts" in str(error)
+    assert "a message cannot be delivered" in str(error)
+
+
 def test_a_run_does_not_end_before_the_turn_of_each_destination(
     devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first turn is that of an empty queue, and longer than idleTimeout."""
-    monkeypatch.setattr("spark_stomp.receiver.aside._EMPTY", 1.0)
+    monkeypatch.setattr("spark_stomp.receiver.turn_state._EMPTY", 1.0)
     devbroker.faults.undeliverable = (BAD,)
     devbroker.publish_many(OTHER, [*BEFORE, BAD])
     options = {"url": devbroker.url, "destination": json.dumps([QUEUE, OTHER]), "idleTimeout": "200ms"}

@@ -19,16 +19,21 @@ def test_what_it_says() -> None:
     assert lost == ConnectionStatus(since=200.0, connections=1, attempts=2, **BROKER, **last)
     # What went wrong last stays to be seen.
     again = lost.subscribed(204.0, **BROKER)
-    assert again == ConnectionStatus(since=204.0, connected=True, connections=2, **BROKER, **last)
+    expected = ConnectionStatus(since=204.0, connected=True, connections=2, reconnects=1, **BROKER, **last)
+    assert again == expected
     assert (lost.reconnects, again.reconnects) == (0, 1)
 
 
-def test_a_connection_that_was_left_on_purpose_is_not_lost() -> None:
+def test_a_connection_that_ended_with_its_turn_is_not_lost() -> None:
     connected = ConnectionStatus(since=100.0).subscribed(101.0, **BROKER)
     assert connected.failed(LOST, 102.0).is_lost
-    left = connected.failed(LOST, 102.0).subscribed(103.0, **BROKER).left(104.0)
-    assert (left.connected, left.since, left.is_lost) == (False, 104.0, False)
-    assert left.failed(REFUSED, 105.0).is_lost
+    again = connected.failed(LOST, 102.0).subscribed(103.0, **BROKER)
+    ended = again.ended_turn(104.0)
+    assert (ended.connected, ended.since, ended.is_lost) == (False, 104.0, False)
+    assert ended.failed(REFUSED, 105.0).is_lost
+    # Each turn has a connection of its own, and nothing is wrong with that.
+    assert (again.reconnects, ended.subscribed(105.0, **BROKER).reconnects) == (1, 1)
+    assert ended.subscribed(105.0, **BROKER).connections == 3
     assert not ConnectionStatus(since=100.0).failed(REFUSED, 101.0).is_lost
 
 

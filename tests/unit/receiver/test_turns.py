@@ -27,7 +27,7 @@ class TestOneDestination:
         turns.ended(error(40_000))
         found = [turns.ended(error(unacked, 1)).prefetch for unacked in (40_000, 400, 3, 1)]
         assert found == [400, 4, 1, 1]
-        assert turns.is_careful
+        assert turns.now.is_careful
 
     @pytest.mark.parametrize(
         ("ends", "prefetch"),
@@ -53,7 +53,7 @@ class TestOneDestination:
         for end in ends:
             turns.ended(end)
         assert turns.now.prefetch == prefetch
-        assert turns.is_careful == (prefetch is not None)
+        assert turns.now.is_careful == (prefetch is not None)
 
     def test_is_read_as_ever_once_the_turn_is_over(self) -> None:
         turns = Turns((A,))
@@ -62,9 +62,9 @@ class TestOneDestination:
         assert turns.now == Turn((A,), 3, suspects=300, errors=2)
         turns.ended(cut(3, achieved=120))
         assert turns.now == Turn((A,), 3, suspects=180)
-        turns.over()
+        turns.next()
         assert turns.now == Turn((A,))
-        assert not turns.is_careful
+        assert not turns.now.is_careful
 
 
 class TestSeveralDestinations:
@@ -76,9 +76,9 @@ class TestSeveralDestinations:
         turns.ended(error(0, achieved=7))
         for one in (B, C):
             assert turns.now == Turn((one,), 5, suspects=500, errors=2)
-            turns.over()
+            turns.next()
         assert turns.now == Turn((A,), 1, errors=3)
-        turns.over()
+        turns.next()
         assert turns.now == Turn((A, B, C))
 
     @pytest.mark.parametrize("end", [cut(500), error(500, narrows=False)], ids=str)
@@ -87,7 +87,7 @@ class TestSeveralDestinations:
         turns = Turns((A, B))
         for _ in range(5):
             turns.ended(end)
-        assert not turns.is_careful
+        assert not turns.now.is_careful
 
 
 class TestFailures:
