@@ -225,9 +225,13 @@ class ConnectionLost(TransportError):
 
 
 class BrokerError(StompError):
-    """The broker sent an ERROR frame. The text quotes it."""
+    """The broker sent an ERROR frame. The text quotes it.
+
+    ``unasked``: it is known to end a subscription. So it says nothing about a request.
+    """
 
     code = "STOMP_BROKER_ERROR"
+    unasked = False
 
 
 class LoginRefused(BrokerError):
