@@ -48,7 +48,7 @@ def dead_letters(
         write: takes the other rows and the number of the batch, as any function of ``foreachBatch``.
         destination: where dead letters go.
         reason: an expression of SQL: a text for a dead letter, null for any other row. What it says may
-            depend on the row alone. Rows of ``rescue_json``, or with ``rescued`` and ``malformed``, need none.
+            depend on the row alone. Rows of ``rescue_json``, or with ``rescued`` and ``malformed``, have one.
         body: with a ``reason``, the column that has the whole body.
         options: of the sink, such as ``url`` and ``login``, but not ``headerColumns``.
 

@@ -68,7 +68,7 @@ def rows(queue: str, odd: tuple[str, ...]) -> dict[str, list[object]]:
 
 
 def all_bodies(query: Run, count: int) -> set[object]:
-    """So many different bodies. A row that is in flight when the broker refuses another one may come twice."""
+    """So many different bodies. What is in flight when the broker refuses a row may come twice."""
     found: set[object] = set()
     deadline = time.monotonic() + PATIENCE
     while len(found) < count and time.monotonic() < deadline:
