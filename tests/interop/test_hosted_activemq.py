@@ -85,7 +85,8 @@ class TestWebSocket:
         self, hosted: HostedActiveMQ, body: bytes, said: str
     ) -> None:
         queue = hosted.new_queue()
-        options = hosted.over("ws", receiptTimeout="1s", blockedTimeout="1s")
+        short = {"reconnectTimeout": "3s", "reconnectDelayMax": "500ms"}
+        options = hosted.over("ws", receiptTimeout="1s", blockedTimeout="1s", **short)
         with pytest.raises(StompError, match=said):
             publish(options, queue, [body])
         assert hosted.depth(queue) == 0

@@ -112,7 +112,7 @@ def test_a_quorum_queue_drops_what_was_looked_at_twenty_times(
 
 @pytest.mark.parametrize("broker", ["artemis"], indirect=True)
 def test_artemis_counts_a_look_that_is_killed(broker: Artemis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_stomp.receiver.look_reading.disconnect", lambda *_: None)
+    monkeypatch.setattr("spark_stomp.receiver.reading.disconnect", lambda *_: None)
     queue = broker.new_limited_queue()
     publish(broker.options(), queue, BODIES)
     for _ in range(9):

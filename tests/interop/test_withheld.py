@@ -168,10 +168,19 @@ SCENES: dict[str, list[Callable[[Scene], None]]] = {
         held,
     ],
 }
-EVERY = [(broker, make) for broker, scenes in SCENES.items() for make in scenes]
-on_every_scene = pytest.mark.parametrize(
-    ("told", "scene"), EVERY, indirect=True, ids=[f"{broker}-{make.__name__}" for broker, make in EVERY]
-)
+# Each takes some ten seconds, so `make test` tries these alone.
+QUICK = {("rabbitmq", exclusive), ("activemq", selector), ("activemq", held), ("artemis", paused)}
+EVERY = [
+    pytest.param(
+        broker,
+        make,
+        marks=() if (broker, make) in QUICK else pytest.mark.soak,
+        id=f"{broker}-{make.__name__}",
+    )
+    for broker, scenes in SCENES.items()
+    for make in scenes
+]
+on_every_scene = pytest.mark.parametrize(("told", "scene"), EVERY, indirect=True)
 
 
 @pytest.fixture
