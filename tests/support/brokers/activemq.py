@@ -192,6 +192,10 @@ class HostedActiveMQ(OldActiveMQ):
     def websocket_url(self) -> str:
         return f"wss://localhost:{self.websocket_port}"
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return (*super().ports, self.websocket_port)
+
     def _configure(self) -> None:
         super()._configure()
         (self.websocket_port,) = free_ports(1)
