@@ -376,7 +376,7 @@ class SubscribeTimeout(DeliveryError):
 
 
 class DrainTimeout(DeliveryError):
-    """A connection was lost and not back when a drain had to end, so messages may be left."""
+    """There was no connection when a drain had to end, so messages may be left."""
 
     code = "STOMP_DRAIN_TIMEOUT"
 

@@ -94,16 +94,9 @@ class ConnectionStatus:
 
     def subscribed(self, now: float, dialect: Dialect, peer: str) -> ConnectionStatus:
         """The status after a connection was subscribed."""
-        return replace(
-            self,
-            connected=True,
-            since=now,
-            connections=self.connections + 1,
-            reconnects=self.reconnects + self.is_lost,
-            attempts=0,
-            dialect=dialect,
-            peer=peer,
-        )
+        connections, reconnects = self.connections + 1, self.reconnects + self.is_lost
+        subscribed = replace(self, connected=True, since=now, attempts=0, dialect=dialect, peer=peer)
+        return replace(subscribed, connections=connections, reconnects=reconnects)
 
     def failed(self, error: StompError, now: float) -> ConnectionStatus:
         """The status after the connection was lost, or an attempt to connect failed."""
