@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
+from itertools import islice
 from urllib.parse import unquote
 
 from spark_stomp.brokers import Dialect
@@ -19,10 +20,16 @@ _MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300
 # Characters of a text that are searched for secrets; the rest is not shown. An ERROR of 64 MB full of
 # quotation marks kept a core busy for three minutes (November 2026).
 _SEARCHED = 10_000
+# Characters of each that say what an ERROR means, which is often behind the names. RabbitMQ's longest have
+# some 1,000: names have up to 255 bytes.
+_JUDGED = 2_000
+# Separators in a name. Nobody writes so many, but rows can.
+_MOST_PARTS = 20
 _VIRTUAL_HOST = re.compile(r"\bvirtual.?host|\bvhost", re.IGNORECASE)
 # What brokers quote. A quotation that was cut has no end. An apostrophe is within a word or behind one, and
-# brackets are around sentences too.
-_QUOTATION = re.compile(r"(?<!\w)'.*?(?:'(?!\w)|$)|\".*?(?:\"|$)|\[[^\s\[\]]*\]")
+# brackets are around sentences too. All that is between two apostrophes is quoted: a name may have some.
+_QUOTATION = re.compile(r"(?<!\w)'(?:.*'(?!\w)|.*)|\".*?(?:\"|$)|\[[^\s\[\]]*\]")
+_MARKS = re.compile(r"['\"\[\]]")
 
 
 class _OwnWords:
@@ -36,10 +43,14 @@ class _OwnWords:
     """
 
     def __init__(self, event: ErrorReceived, names: Collection[str]) -> None:
-        self._text = _QUOTATION.sub("''", _broker_words(event))
+        text = _broker_words(event, most=(_JUDGED, _JUDGED))
         forms = (form for name in names for part in _parts(name) for form in forms_of(part))
         # Only these matter, and they are short, as the text is: some patterns take long for a long token.
-        self._names = {form for form in forms if form in self._text}
+        there = {form for form in forms if form in text}
+        # What such a name leaves open would be taken for the broker's words. A mark alone is everywhere.
+        marked = [form for form in there if _MARKS.search(form) and len(form.strip()) > 1]
+        self._text = _QUOTATION.sub("''", _without(marked, text))
+        self._names = {form for form in there if form in self._text}
 
     def say(self, pattern: re.Pattern[str]) -> bool:
         """Whether ``pattern`` is there."""
@@ -47,13 +58,18 @@ class _OwnWords:
 
     def _without_names(self, pattern: re.Pattern[str]) -> str:
         """The text without the names that look like ``pattern``. Others may be parts of its own words."""
-        alike = sorted(filter(pattern.search, self._names), key=len, reverse=True)
-        return re.sub("|".join(map(re.escape, alike)), "''", self._text) if alike else self._text
+        return _without(filter(pattern.search, self._names), self._text)
+
+
+def _without(names: Iterable[str], text: str) -> str:
+    """``text`` with quotation marks in place of ``names``, the longest ones first."""
+    pattern = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(pattern, "''", text) if pattern else text
 
 
 def _parts(name: str) -> set[str]:
     """``name``, and what is behind each separator in it: a broker may leave out what is before."""
-    ends = [found.end() for found in re.finditer("/|::", name)]
+    ends = [found.end() for found in islice(re.finditer("/|::", name), _MOST_PARTS)]
     return {form for end in (0, *ends) for form in (name[end:], unquote(name[end:]))}
 
 
@@ -124,14 +140,17 @@ def broker_error(
     return error
 
 
-def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:
-    """The ``message`` header of an ERROR frame and the beginning of its body, on one line.
+def _broker_words(
+    event: ErrorReceived,
+    secrets: Collection[str] = (),
+    most: tuple[int, int] = (_MESSAGE_LENGTH, _DETAIL_LENGTH),
+) -> str:
+    """The ``message`` header of an ERROR frame and its body, on one line, each with so many characters.
 
     ``secrets`` are replaced.
     """
-    message = (event.frame.get("message") or "").strip()
-    parts = ((message, _MESSAGE_LENGTH), (event.detail.strip(), _DETAIL_LENGTH))
+    parts = zip(((event.frame.get("message") or "").strip(), event.detail.strip()), most, strict=True)
     # Secrets are replaced first: afterwards one may be cut, or escaped so that it looks different.
-    words = (shown(without_secrets(text[:_SEARCHED], secrets), most) for text, most in parts if text)
+    words = (shown(without_secrets(text[:_SEARCHED], secrets), longest) for text, longest in parts if text)
     # CoilMQ says the same in both.
     return " - ".join(dict.fromkeys(words)) or "(no reason given)"

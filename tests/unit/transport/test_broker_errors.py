@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.brokers import DIALECTS
+from spark_stomp.brokers import DIALECTS, dialect_named
 from spark_stomp.errors import BrokerError, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived, Frame
 from spark_stomp.transport.broker_errors import broker_error, connect_refused
@@ -219,6 +219,54 @@ class TestANameInAnError:
             assert error.verdict == "passes" and type(error) is BrokerError
         event = ErrorReceived(Frame("ERROR", (), b"Server shutting down"))
         assert type(connect_refused(event, "broker:1", None, "/", names=[name])) is ConnectFailed
+
+    @pytest.mark.rule("4.8", "S.5", "S.9")
+    @pytest.mark.parametrize("words", ["stopping", "CONNECTION_FORCED", "process is stopped by supervisor"])
+    @pytest.mark.parametrize("name", ["a' {} 'b", "a' {}", "' {} '", 'a" {} "b', "a] {} [b"])
+    @pytest.mark.parametrize("prefix", ["", "/amq/queue/"])
+    def test_with_quotation_marks_says_nothing_either(self, words: str, name: str, prefix: str) -> None:
+        """A row's destination can have them."""
+        name = name.format(words)
+        for text in (f"NOT_FOUND - no queue '{name}' in vhost '/'", f"not authorized: queue://{name}"):
+            error = refusal("not_found", text.encode(), what=f"SEND to {prefix}{name}")
+            assert error.verdict == "stays", text
+
+    @pytest.mark.rule("4.8", "S.5")
+    @pytest.mark.parametrize("name", ["a' RESOURCE_LOCKED 'b", "a' NOT_FOUND - no queue 'b"])
+    def test_with_quotation_marks_refuses_nothing(self, name: str) -> None:
+        body = f"NOT_FOUND - queue '{name}' in vhost '/' is being moved".encode()
+        event = ErrorReceived(Frame("ERROR", (("message", "not_found"),), body))
+        error = broker_error(event, "broker:1", f"SEND to /queue/{name}", dialect=dialect_named("rabbitmq"))
+        assert error.verdict == "either"
+
+    @pytest.mark.rule("4.8", "S.5", "S.9")
+    @pytest.mark.parametrize(
+        ("words", "verdict"),
+        [
+            (
+                "ACCESS_REFUSED - read access to queue '{}' in vhost '/' refused for user 'u', backend "
+                "rabbit_auth_backend_http returned an error: timeout",
+                "passes",
+            ),
+            ("ACCESS_REFUSED - queue '{}' in vhost '{}' in exclusive use", "either"),
+            ("NOT_FOUND - queue '{}' in vhost '{}' process is stopped by supervisor", "passes"),
+            ("NOT_FOUND - no queue '{}' in vhost '{}'", "stays"),
+        ],
+    )
+    def test_may_be_as_long_as_the_broker_allows(self, words: str, verdict: str) -> None:
+        """What an ERROR means is often said behind the names, where the quotation of it is cut."""
+        name = "q" * 255
+        event = ErrorReceived(Frame("ERROR", (), words.replace("{}", name).encode()))
+        error = broker_error(event, "broker:1", f"SEND to /queue/{name}", dialect=dialect_named("rabbitmq"))
+        assert error.verdict == verdict
+
+    def test_of_many_parts_takes_no_longer(self) -> None:
+        """A row's destination of 60,000 characters, half of them separators, kept a core busy for 90 s."""
+        name = "/queue/" + "a/" * 30_000
+        begun = time.thread_time()
+        error = refusal("Unknown destination", f"'{name}' is unknown".encode(), what=f"SEND to {name}")
+        assert error.verdict == "stays"
+        assert time.thread_time() - begun < 5.0
 
     def test_that_is_cut_decides_nothing(self) -> None:
         name = "stopping " * 28
