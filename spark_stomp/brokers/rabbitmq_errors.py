@@ -95,9 +95,12 @@ SENTENCES: Final = (
     ),
     Sentence(
         "passes",
-        r"^AMQP c\w+ died - Reason: (?:killed|\{noproc\b|\{\{coordinator_unavailable\b|\{unexpected_msg\b)",
+        # Why a process ends, or a call of another one: not because of what is in a message.
+        r"^AMQP c\w+ died - Reason: \{*(?:killed|normal|noproc|noconnection|nodedown|timeout|"
+        r"coordinator_unavailable|unexpected_msg|shutdown(?!.*\bserver_initiated_close))\b",
         'AMQP channel died - Reason: {noproc,[{gen,do_call,4,[{file,"gen.erl"},{line,249}]}]}',
-        "something within RabbitMQ has just started or stopped, or an operator has closed the connection",
+        "something within RabbitMQ has just started or stopped, is away or does not answer, or an operator "
+        "has closed the connection",
         unasked=True,
     ),
     Sentence(

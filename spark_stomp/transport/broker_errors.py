@@ -128,7 +128,8 @@ def broker_error(
     verdict = None if sentence is None else sentence.verdict
     if advice := remedy(sentence, text, what, hide):
         words = f"{words.removesuffix('.')}. {advice}"
-    if not what or (sentence is not None and sentence.unasked):
+    unasked = sentence is not None and sentence.unasked
+    if not what or unasked:
         error = BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
     elif verdict == "passes":
         error = BrokerError(f"the broker at {peer} failed while it handled {what}: {words}")
@@ -136,7 +137,7 @@ def broker_error(
         error, verdict = BrokerError(f"the broker at {peer} did not take {what}: {words}"), "either"
     else:
         error = DestinationRefused(f"the broker at {peer} refused {what}: {words}")
-    error.verdict = verdict
+    error.verdict, error.unasked = verdict, unasked
     return error
 
 

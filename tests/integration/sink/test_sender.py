@@ -282,6 +282,22 @@ class TestARowThatIsRefused:
             assert sender.figures.dropped == 0
         assert broker.connections > 3
 
+    @pytest.mark.rule("S.5", "S.9")
+    @pytest.mark.parametrize(
+        "reason", ["{function_clause,[]}", "{timeout,{gen_server,call,[]}}", "noconnection"]
+    )
+    def test_is_none_if_the_error_is_about_a_subscription(self, reason: str) -> None:
+        """The sink has none. RabbitMQ says so of any failure of its own code."""
+
+        def asked(connection: int, frame: bytes) -> bytes:
+            died = b"ERROR\nmessage:AMQP channel died\n\nReason: %b\0" % reason.encode()
+            return died if connection <= 2 and frame.startswith(b"SEND") else b""
+
+        broker = ScriptedBroker(b"RabbitMQ/4.3.6", asked)
+        with sending(broker.serve, reconnectDelay="20ms") as sender:
+            figures = self.write(sender, [QUEUE], onError="drop")
+        assert (figures.dropped, figures.confirmed, broker.connections) == (0, 1, 3)
+
     @pytest.mark.rule("S.5")
     @pytest.mark.parametrize(
         ("refused", "options"),

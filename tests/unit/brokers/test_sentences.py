@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.brokers import DIALECTS, Dialect
+from spark_stomp.brokers import DIALECTS, Dialect, dialect_named
 from spark_stomp.brokers.known import GENERIC, sentence_of
 from spark_stomp.brokers.sentences import Sentence
 from spark_stomp.errors import BrokerError, DestinationRefused
@@ -105,6 +105,23 @@ def test_a_new_query_waits_for_what_passes(dialect: Dialect, sentence: Sentence)
     error = error_of(sentence.said, dialect)
     waits = ConnectionStatus().may_try_again(error, login_accepted=3600.0, timeout=10.0)
     assert waits is (sentence.verdict == "passes")
+
+
+@pytest.mark.rule("4.11", "4.12")
+@pytest.mark.parametrize(
+    ("reason", "verdict"),
+    [
+        ("{timeout,{gen_server,call,[<0.1.0>,x]}}", "passes"),
+        ("{{nodedown,'rabbit@b'},{gen_server2,call,[]}}", "passes"),
+        ("{{shutdown,restart},{gen_server,call,[]}}", "passes"),
+        ("noconnection", "passes"),
+        ("{function_clause,[]}", "message"),
+        ("{{badmatch,timeout},[]}", "message"),
+        ('{shutdown,{connection_closing,{server_initiated_close,530,"no"}}}', "stays"),
+    ],
+)
+def test_a_process_that_ends_or_does_not_answer_is_no_message(reason: str, verdict: str) -> None:
+    assert error_of(f"AMQP channel died - Reason: {reason}", dialect_named("rabbitmq"), "").verdict == verdict
 
 
 @pytest.mark.parametrize(
