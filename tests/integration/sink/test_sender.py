@@ -20,7 +20,7 @@ from support.fronts import tls_front
 from support.logins import CountedUsers
 from support.options import sink_options
 from support.proxy import FaultProxy, Way
-from support.scripted import CLOSE, DIFFERS, RabbitMQ, ScriptedBroker, header_of, receipt_for
+from support.scripted import CLOSE, DIFFERS, RIGHTS_AWAY, RabbitMQ, ScriptedBroker, header_of, receipt_for
 from support.slices import encoded, slices
 from support.tcp import says, stomp_server
 from support.waiting import PATIENCE, pause, wait_until
@@ -238,6 +238,16 @@ class TestARowThatIsRefused:
         assert (figures.dropped + figures.dead_lettered, figures.connections) == (2, 1)
         assert figures.confirmed == 2 + figures.dead_lettered
         assert rabbit.questions == ["gone"]
+
+    @pytest.mark.rule("S.14")
+    def test_nothing_is_sent_while_the_server_of_rights_is_away(self) -> None:
+        """It may not be there, and RabbitMQ would confirm and drop what is sent."""
+        rabbit = RabbitMQ(silent=RIGHTS_AWAY)
+        with sending(rabbit.broker.serve, reconnectTimeout="500ms", reconnectDelay="50ms") as sender:
+            with pytest.raises(ConnectionLost, match="returned an error: timeout"):
+                self.write(sender, ["/amq/queue/gone"], onError="drop")
+            assert (sender.figures.dropped, sender.figures.confirmed) == (0, 0)
+        assert len(rabbit.questions) > 1
 
     @pytest.mark.rule("S.14")
     def test_a_queue_of_dead_letters_that_is_not_there_fails_the_task(self) -> None:
