@@ -939,6 +939,25 @@ class TestSeveralAddresses:
             assert second.bodies(QUEUE) == bodies(30) and len(first.bodies(QUEUE)) == 10
         assert "sent again over another address of url" in caplog.text
 
+    @pytest.mark.rule("4.8", "S.3")
+    @pytest.mark.parametrize("words", ["Processing error", "not ready yet"])
+    def test_an_error_that_may_pass_may_be_the_nodes(self, words: str) -> None:
+        """RabbitMQ names no request. The other node takes the messages."""
+
+        def asked(_: int, frame: bytes) -> bytes:
+            return b"ERROR\nmessage:%b\n\n\0" % words.encode() if frame.startswith(b"SEND") else b""
+
+        broken = ScriptedBroker(b"RabbitMQ/4.3.6", asked)
+        works = ScriptedBroker(b"RabbitMQ/4.3.6", lambda _, frame: b"")
+        with (
+            stomp_server(broken.serve) as first,
+            stomp_server(works.serve) as second,
+            sending(f"{first},{second}", reconnectDelay="20ms", reconnectTimeout="5s") as sender,
+        ):
+            send(sender, 10)
+            assert sender.finish().confirmed == 10
+        assert (broken.connections, works.connections) == (1, 1)
+
     @pytest.mark.rule("S.4")
     def test_each_is_tried_once_if_all_are_blocked(self) -> None:
         """As by an alarm of memory: a new connection sends one message alone, and it waits there."""
