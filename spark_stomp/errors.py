@@ -85,11 +85,12 @@ class StompError(Exception):
     The text is one printable line of bounded length, whatever it quotes.
 
     ``verdict``: what the broker's words mean; None if they answer no request and are not known, or if these
-    are not a broker's words.
+    are not a broker's words. ``unasked``: they are known to end a subscription, and answer no request.
     """
 
     code: ClassVar[str] = "STOMP_ERROR"
     verdict: Verdict | None = None
+    unasked: bool = False
 
     @property
     def message(self) -> str:
@@ -225,13 +226,9 @@ class ConnectionLost(TransportError):
 
 
 class BrokerError(StompError):
-    """The broker sent an ERROR frame. The text quotes it.
-
-    ``unasked``: it is known to end a subscription. So it says nothing about a request.
-    """
+    """The broker sent an ERROR frame. The text quotes it."""
 
     code = "STOMP_BROKER_ERROR"
-    unasked = False
 
 
 class LoginRefused(BrokerError):

@@ -213,9 +213,11 @@ _IN_HEADERS = frozenset(
 # Characters of an ERROR that are searched. RabbitMQ's longest has some 1,000: names have up to 255 bytes. A
 # hostile text of 10,000 kept a core busy for 7 s (November 2026).
 _SEARCHED = 2_000
-# RabbitMQ compares the arguments one after the other, and names the first one that differs.
+# RabbitMQ compares the arguments one after the other, and names the first one that differs. A name in another
+# ERROR may say the same, so this begins the body.
 _DIFFERS = re.compile(
-    r"inequivalent arg '([\w-]+)' for queue '(.{0,255})' in vhost '.{0,255}': "
+    r"^(?:[^\n]*\n)?PRECONDITION_FAILED - inequivalent arg '([\w-]+)' "
+    r"for queue '(.{0,255})' in vhost '.{0,255}': "
     r"received .* but current is (?:none|(?:the value )?'(.*?)'(?: of type '\w+')?)$",
     re.S,
 )

@@ -393,8 +393,7 @@ class Sender:
             self._ended_alone = 0
             return error
         alone = self._window.in_flight == 1 and not isinstance(error, DestinationRefused)
-        # The sink has no subscription that could end because of a message.
-        if alone and error.verdict is not None and not (isinstance(error, BrokerError) and error.unasked):
+        if alone and error.verdict is not None and not error.unasked:  # the sink has no subscription
             self._refused = self._window.first_receipt()
             refused = DestinationRefused(
                 f"the broker refused the message that was sent alone to {self._window.first_destination()}: "

@@ -8,7 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from spark_stomp.errors import ConnectFailed, ConnectTimeout, HeartbeatLost, ReceiptTimeout, StompError
+from spark_stomp.errors import (
+    BrokerError,
+    ConnectFailed,
+    ConnectTimeout,
+    HeartbeatLost,
+    ReceiptTimeout,
+    StompError,
+)
 from spark_stomp.quoting import host_port
 
 _Address = TypeVar("_Address")
@@ -55,7 +62,9 @@ class Addresses:
 def may_be_the_node(error: StompError) -> bool:
     """Whether the same may succeed on another node."""
     silent = isinstance(error, ConnectFailed | ConnectTimeout | HeartbeatLost | ReceiptTimeout)
-    return silent or error.verdict in {"passes", "either"}
+    # An ERROR that names no request, and is not known, may pass as well.
+    unknown = type(error) is BrokerError and error.verdict is None
+    return silent or unknown or error.verdict in {"passes", "either"}
 
 
 def name_of(address: Any) -> str:

@@ -47,8 +47,9 @@ class _OwnWords:
         forms = (form for name in names for part in _parts(name) for form in forms_of(part))
         # Only these matter, and they are short, as the text is: some patterns take long for a long token.
         there = {form for form in forms if form in text}
-        # What such a name leaves open would be taken for the broker's words.
-        self._text = _QUOTATION.sub("''", _without(filter(_MARKS.search, there), text))
+        # What such a name leaves open would be taken for the broker's words. A mark alone is everywhere.
+        marked = [form for form in there if _MARKS.search(form) and len(form.strip()) > 1]
+        self._text = _QUOTATION.sub("''", _without(marked, text))
         self._names = {form for form in there if form in self._text}
 
     def say(self, pattern: re.Pattern[str]) -> bool:

@@ -7,6 +7,7 @@ possible cut how much of the form's beginning is before it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator
 
@@ -25,9 +26,9 @@ _IN_WORD = re.compile(r"\w")
 def without_secrets(text: str, secrets: Collection[str]) -> str:
     """``text`` with all ``secrets`` replaced by ``***``.
 
-    A secret may be as it is, escaped as in a header, or as Python prints it. Its beginning is also replaced,
-    if the text or a quotation in it is cut off there. A very short one is replaced if it is a word of its
-    own: inside of other words it tells nothing, and gaps in them would tell it.
+    A secret may be as it is, escaped as in a header, or as Python, Erlang or JSON prints it. Its beginning is
+    also replaced, if the text or a quotation in it is cut off there. A very short one is replaced if it is a
+    word of its own: inside of other words it tells nothing, and gaps in them would tell it.
     """
     forms = {form for secret in secrets for form in forms_of(secret)} - {""}
     cuts = {found.start() for found in _POSSIBLE_CUT.finditer(text)} if forms else set()
@@ -42,7 +43,9 @@ def without_secrets(text: str, secrets: Collection[str]) -> str:
 def forms_of(secret: str) -> tuple[str, ...]:
     """What a broker may make of ``secret`` in a text."""
     escapes = (escape(secret, version) for version in ("1.1", "1.2"))
-    return secret, secret.strip(), *escapes, repr(secret)[1:-1], shown(secret, len(secret))
+    # In quotation marks, as Erlang, Java and JSON print it.
+    printed = (json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (False, True))
+    return secret, secret.strip(), *escapes, repr(secret)[1:-1], shown(secret, len(secret)), *printed
 
 
 def _found(text: str, form: str, cuts: Collection[int]) -> Iterator[tuple[int, int]]:

@@ -32,6 +32,7 @@ from spark_stomp.protocol import ErrorReceived, Frame
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import counted, shown
 from spark_stomp.transport.connect import at_peer, open_connection
+from spark_stomp.transport.hiding import without_secrets
 from spark_stomp.transport.http_get import http_get
 from spark_stomp.transport.logins import password_of
 from spark_stomp.transport.stream import tls_context
@@ -305,8 +306,9 @@ def _fetched(options: ConnectionOptions, what: str) -> Any:
 
     Raises UnsupportedError, which shows no secret, if it cannot be had.
     """
-    login = f"{options.login or ''}:{password_of(options) or ''}".encode()
-    headers = {"Authorization": f"Basic {base64.b64encode(login).decode()}"}
+    password = password_of(options) or ""
+    login = base64.b64encode(f"{options.login or ''}:{password}".encode()).decode()
+    headers = {"Authorization": f"Basic {login}"}
     url = f"{options.management_url}/api/{what}"
     try:
         # The password is for this address alone, so no redirect is followed.
@@ -319,7 +321,9 @@ def _fetched(options: ConnectionOptions, what: str) -> Any:
                 return found
             raise ValueError("the answer is no JSON object")
     except (OSError, ValueError, HTTPException) as error:
-        raise UnsupportedError(f"managementUrl cannot be asked: {error}") from None
+        # It quotes what is no answer of HTTP, and what listens there may send back what it was sent.
+        why = without_secrets(str(error), (login, password))
+        raise UnsupportedError(f"managementUrl cannot be asked: {why}") from None
     why = "the login needs the tag monitoring" if status in _NO_RIGHT else "is it RabbitMQ's?"
     kind = LoginNotAccepted if status == HTTPStatus.UNAUTHORIZED else UnsupportedError
     raise kind(f"managementUrl answers {status} to /api/{what}: {why}")

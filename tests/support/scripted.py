@@ -110,6 +110,10 @@ class ScriptedBroker:
         return b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt[1] + answer
 
 
+RIGHTS_AWAY = (
+    "ACCESS_REFUSED - read access to queue 'a' in vhost '/' refused for user 'u', backend "
+    "rabbit_auth_backend_http returned an error: timeout"
+)
 DIFFERS = (
     "PRECONDITION_FAILED - inequivalent arg '{}' for queue 'a current is 'b' in vhost '/': "
     "received {} but current is {}"

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from support.proxy import FaultProxy
 from support.receivers import receiving
-from support.scripted import CLOSE, RabbitMQ, ScriptedBroker, header_of, message, receipt_for
+from support.scripted import (
+    CLOSE,
+    NO_STREAM,
+    RIGHTS_AWAY,
+    RabbitMQ,
+    ScriptedBroker,
+    header_of,
+    message,
+    receipt_for,
+)
 from support.tcp import tcp_server
 from support.waiting import pause, wait_until
 
@@ -293,6 +302,15 @@ class TestStreams:
         rabbit = RabbitMQ("nobody", silent=answer)
         refused = failure(rabbit, failOnMissingQueue="true")
         assert isinstance(refused, kind) and words in str(refused)
+
+    @pytest.mark.rule("4.8")
+    def test_that_the_server_of_rights_is_away_is_no_answer(self) -> None:
+        """It passes: it is no right that the login lacks."""
+        rabbit = Empty("nobody", silent=RIGHTS_AWAY)
+        with receiving(rabbit.broker.serve, failOnMissingQueue="true", reconnectDelay="20ms") as receiver:
+            wait_until(lambda: len(rabbit.questions) > 1, what="another question")
+            rabbit.refuse(NO_STREAM)
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
 
     def test_all_that_must_be_there_are_asked_for(self) -> None:
         rabbit, queues = RabbitMQ("nobody"), [f"/queue/q{number}" for number in range(25)]

@@ -20,7 +20,7 @@ from support.fronts import tls_front
 from support.logins import CountedUsers
 from support.options import sink_options
 from support.proxy import FaultProxy, Way
-from support.scripted import CLOSE, DIFFERS, RabbitMQ, ScriptedBroker, header_of, receipt_for
+from support.scripted import CLOSE, DIFFERS, RIGHTS_AWAY, RabbitMQ, ScriptedBroker, header_of, receipt_for
 from support.slices import encoded, slices
 from support.tcp import says, stomp_server
 from support.waiting import PATIENCE, pause, wait_until
@@ -238,6 +238,16 @@ class TestARowThatIsRefused:
         assert (figures.dropped + figures.dead_lettered, figures.connections) == (2, 1)
         assert figures.confirmed == 2 + figures.dead_lettered
         assert rabbit.questions == ["gone"]
+
+    @pytest.mark.rule("S.14")
+    def test_nothing_is_sent_while_the_server_of_rights_is_away(self) -> None:
+        """It may not be there, and RabbitMQ would confirm and drop what is sent."""
+        rabbit = RabbitMQ(silent=RIGHTS_AWAY)
+        with sending(rabbit.broker.serve, reconnectTimeout="500ms", reconnectDelay="50ms") as sender:
+            with pytest.raises(ConnectionLost, match="returned an error: timeout"):
+                self.write(sender, ["/amq/queue/gone"], onError="drop")
+            assert (sender.figures.dropped, sender.figures.confirmed) == (0, 0)
+        assert len(rabbit.questions) > 1
 
     @pytest.mark.rule("S.14")
     def test_a_queue_of_dead_letters_that_is_not_there_fails_the_task(self) -> None:
@@ -928,6 +938,25 @@ class TestSeveralAddresses:
             assert 0.4 <= figures.blocked_seconds < 5
             assert second.bodies(QUEUE) == bodies(30) and len(first.bodies(QUEUE)) == 10
         assert "sent again over another address of url" in caplog.text
+
+    @pytest.mark.rule("4.8", "S.3")
+    @pytest.mark.parametrize("words", ["Processing error", "not ready yet"])
+    def test_an_error_that_may_pass_may_be_the_nodes(self, words: str) -> None:
+        """RabbitMQ names no request. The other node takes the messages."""
+
+        def asked(_: int, frame: bytes) -> bytes:
+            return b"ERROR\nmessage:%b\n\n\0" % words.encode() if frame.startswith(b"SEND") else b""
+
+        broken = ScriptedBroker(b"RabbitMQ/4.3.6", asked)
+        works = ScriptedBroker(b"RabbitMQ/4.3.6", lambda _, frame: b"")
+        with (
+            stomp_server(broken.serve) as first,
+            stomp_server(works.serve) as second,
+            sending(f"{first},{second}", reconnectDelay="20ms", reconnectTimeout="5s") as sender,
+        ):
+            send(sender, 10)
+            assert sender.finish().confirmed == 10
+        assert (broken.connections, works.connections) == (1, 1)
 
     @pytest.mark.rule("S.4")
     def test_each_is_tried_once_if_all_are_blocked(self) -> None:

@@ -146,6 +146,15 @@ class TestRabbitMQ:
                 management.ask(managementUrl=f"http://127.0.0.1:{port}")
             assert left.wait(PATIENCE)
 
+    def test_what_sends_back_the_password_reveals_none(self, management: Management) -> None:
+        def echo(connection: socket.socket) -> None:
+            sent = connection.recv(1 << 16).decode()
+            connection.sendall(f"what is {sent.partition('Basic ')[2].split()[0]} or s3cret?\r\n".encode())
+
+        with tcp_server(echo) as port, pytest.raises(UnsupportedError) as told:
+            management.ask(managementUrl=f"http://127.0.0.1:{port}")
+        assert str(told.value).rstrip().endswith("managementUrl cannot be asked: what is *** or ***?\\r\\n")
+
     def test_over_tls(self, management: Management, tmp_path: Path) -> None:
         authority = Authority(tmp_path, "authority")
         context = authority.issue("localhost").server_context()

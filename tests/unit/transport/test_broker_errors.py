@@ -135,6 +135,13 @@ def test_a_queue_that_differs_is_refused_also_if_the_request_is_not_named() -> N
     assert "refused SEND to /queue/q: " in str(error) and "sendHeaders" in str(error)
 
 
+def test_a_name_that_says_so_is_none_of_a_queue_that_differs() -> None:
+    """A row's destination can be any text."""
+    name = DIFFERS.removesuffix("'quorum' of type 'longstr'").removeprefix("PRECONDITION_FAILED - ")
+    error = refusal("not_found", f"NOT_FOUND - no exchange '{name}' in vhost '/'".encode(), what="")
+    assert type(error) is BrokerError and "/queue/q:" not in str(error)
+
+
 @pytest.mark.parametrize("secret", ["a", "e", "-", "or", "arg", "queue", "quorum", "received none but"])
 def test_a_secret_that_is_a_part_of_these_words_hides_no_remedy(secret: str) -> None:
     """Neither what it is, nor what to do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -27,6 +28,14 @@ from spark_stomp.transport.hiding import without_secrets
 )
 def test_secrets_are_replaced_also_where_they_are_cut(text: str, told: str) -> None:
     assert without_secrets(text, ["s3cret"]) == told
+
+
+@pytest.mark.parametrize("secret", ['ab"cdefgh', 'ab\\cd"ef', "p\u00e4ssw\u00f6rt"])
+def test_a_secret_is_hidden_as_it_is_printed(secret: str) -> None:
+    """RabbitMQ prints terms of Erlang, with a backslash before a quotation mark; others print JSON."""
+    escaped = secret.replace("\\", "\\\\").replace('"', '\\"')
+    for printed in (secret, escaped, json.dumps(secret)[1:-1]):
+        assert without_secrets(f'<<"{printed}">> is wrong', [secret]) == '<<"***">> is wrong'
 
 
 def test_without_secrets_a_text_stays_as_it_is() -> None:
