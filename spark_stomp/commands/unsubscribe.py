@@ -16,7 +16,7 @@ import sys
 from spark_stomp.brokers import Dialect, Subscription
 from spark_stomp.commands import FINE
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
-from spark_stomp.errors import ClientIdInUse, DestinationRefused, UnsupportedError
+from spark_stomp.errors import BrokerError, LoginRefused, UnsupportedError
 from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_source_options
 from spark_stomp.quoting import line
@@ -42,7 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     set_level(options.connection.log_level)
     try:
         _unsubscribe(options)
-    except (ClientIdInUse, DestinationRefused) as error:
+    except BrokerError as error:
+        if type(error) is LoginRefused:
+            raise
         raise type(error)(
             "the durable subscription has not ended: a query is still connected, which you stop first, or "
             f"there is none of this name. {error.message}"

@@ -29,6 +29,7 @@ _VIRTUAL_HOST = re.compile(r"\bvirtual.?host|\bvhost", re.IGNORECASE)
 # What brokers quote. A quotation that was cut has no end. An apostrophe is within a word or behind one, and
 # brackets are around sentences too. All that is between two apostrophes is quoted: a name may have some.
 _QUOTATION = re.compile(r"(?<!\w)'(?:.*'(?!\w)|.*)|\".*?(?:\"|$)|\[[^\s\[\]]*\]")
+_JOINED = " - "
 _MARKS = re.compile(r"['\"\[\]]")
 
 
@@ -43,13 +44,15 @@ class _OwnWords:
     """
 
     def __init__(self, event: ErrorReceived, names: Collection[str]) -> None:
-        text = _broker_words(event, most=(_JUDGED, _JUDGED))
+        parts = _broker_words(event, most=(_JUDGED, _JUDGED))
+        text = _JOINED.join(parts)
         forms = (form for name in names for part in _parts(name) for form in forms_of(part))
         # Only these matter, and they are short, as the text is: some patterns take long for a long token.
         there = {form for form in forms if form in text}
         # What such a name leaves open would be taken for the broker's words. A mark alone is everywhere.
         marked = [form for form in there if _MARKS.search(form) and len(form.strip()) > 1]
-        self._text = _QUOTATION.sub("''", _without(marked, text))
+        # Each by itself: what one quotes may be the beginning of the other.
+        self._text = _JOINED.join(_QUOTATION.sub("''", _without(marked, part)) for part in parts)
         self._names = {form for form in there if form in self._text}
 
     def say(self, pattern: re.Pattern[str]) -> bool:
@@ -88,7 +91,7 @@ def connect_refused(
     own text, because a secret may be a part of the broker's words, but not in ``names``, such as the login,
     nor in secrets.
     """
-    words, own = _broker_words(event, secrets), _OwnWords(event, (*names, *secrets, host, client_id or ""))
+    words, own = _quoted(event, secrets), _OwnWords(event, (*names, *secrets, host, client_id or ""))
     sentence = sentence_of(own.say, GENERIC)
     if sentence is not None and sentence.verdict == "passes":
         away = ConnectFailed(f"{peer} has no broker to connect to, or it is starting or stopping: {words}")
@@ -118,7 +121,7 @@ def broker_error(
     destination in ``what``: they say nothing about what it means.
     """
     # What the ERROR means is found in its own text, because a secret may be a part of the broker's words.
-    words = _broker_words(event, secrets)
+    words = _quoted(event, secrets)
     own = _OwnWords(event, (*names, *secrets, what.partition(" to ")[2]))
     text = f"{event.frame.get('message') or ''}\n{event.detail}"[:_SEARCHED]
     hide = partial(without_secrets, secrets=secrets)
@@ -145,8 +148,8 @@ def _broker_words(
     event: ErrorReceived,
     secrets: Collection[str] = (),
     most: tuple[int, int] = (_MESSAGE_LENGTH, _DETAIL_LENGTH),
-) -> str:
-    """The ``message`` header of an ERROR frame and its body, on one line, each with so many characters.
+) -> list[str]:
+    """The ``message`` header of an ERROR frame and its body, each on one line, with so many characters.
 
     ``secrets`` are replaced.
     """
@@ -154,4 +157,9 @@ def _broker_words(
     # Secrets are replaced first: afterwards one may be cut, or escaped so that it looks different.
     words = (shown(without_secrets(text[:_SEARCHED], secrets), longest) for text, longest in parts if text)
     # CoilMQ says the same in both.
-    return " - ".join(dict.fromkeys(words)) or "(no reason given)"
+    return [*dict.fromkeys(words)]
+
+
+def _quoted(event: ErrorReceived, secrets: Collection[str]) -> str:
+    """What an error quotes of an ERROR frame."""
+    return _JOINED.join(_broker_words(event, secrets)) or "(no reason given)"

@@ -18,7 +18,7 @@ from support.waiting import wait_until
 
 from spark_stomp.commands import trial
 from spark_stomp.commands.main import main
-from spark_stomp.errors import DestinationRefused, ReceiptTimeout, StompError
+from spark_stomp.errors import ConnectionLost, ReceiptTimeout, StompError
 
 pytestmark = pytest.mark.broker
 
@@ -107,8 +107,8 @@ class TestSimpleBroker:
             run.idle()
 
     def test_the_reason_of_the_end_is_quoted(self, simple: JavaServer) -> None:
-        options = {"url": websocket_url(simple), "reconnectTimeout": "30s"}
-        with pytest.raises(DestinationRefused, match=r"said: 1009 \(message too big\)"):
+        options = {"url": websocket_url(simple), "reconnectTimeout": "2s", "reconnectDelayMax": "500ms"}
+        with pytest.raises(ConnectionLost, match=r"said: 1009 \(message too big\)"):
             publish(options, "/queue/a", [b"x" * 20_000])
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_stomp.brokers import DIALECTS, Dialect, dialect_named
+from spark_stomp.brokers.activemq import ACTIVEMQ
 from spark_stomp.brokers.known import GENERIC, sentence_of
 from spark_stomp.brokers.sentences import Sentence
 from spark_stomp.errors import BrokerError, DestinationRefused
@@ -51,6 +52,13 @@ def test_one_that_answers_nothing_means_the_same_and_refuses_nothing(
     error = error_of(sentence.said, dialect, what="")
     if type(error) is BrokerError:  # RabbitMQ names a queue that only a SEND can declare
         assert error.verdict == sentence.verdict
+
+
+def test_what_the_header_quotes_does_not_hide_what_the_body_says() -> None:
+    """ActiveMQ's header is the selector itself, and its body has it once more."""
+    selector = "size > 10 OR kind = 'last'"
+    error = error_of(f"{selector} - jakarta.jms.InvalidSelectorException: {selector}", ACTIVEMQ)
+    assert type(error) is DestinationRefused
 
 
 @pytest.mark.parametrize(("dialect", "sentence"), SENTENCES)

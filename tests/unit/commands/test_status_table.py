@@ -28,7 +28,7 @@ NOW = 1_800_000_000.0
 CONNECTED = ConnectionStatus(since=NOW - 125, connected=True, connections=1)
 LAST = {"last_error": "[STOMP_CONNECT_FAILED] cannot connect to b:61613", "last_error_at": NOW - 1}
 AWAY = ConnectionStatus(since=NOW - 12, connections=1, attempts=4, **LAST)
-BACK = replace(AWAY, connected=True, connections=2, attempts=0, since=NOW - 3)
+BACK = replace(AWAY, connected=True, connections=2, reconnects=1, attempts=0, since=NOW - 3)
 WAITING = Waiting("spark", "Spark, in batch 12 of 1,000 messages")
 OBSERVED = Observed(WAITING, NOW - 21, received=4600.0, committed=1234.5)
 UNFIT = {"bodies": 12, "reason": "price is a string", "first_at": iso(NOW - 600), "last_at": iso(NOW)}
