@@ -6,7 +6,8 @@ they are one document with these fields, each once, and with values of the right
 quotation mark or a backslash, so the marks of a row tell where its slots are. Of what is left, another body
 gives the next layout, and so on.
 
-Left to the exact path, without a reason: escapes, exponents, numbers that are long, maps, lists in lists.
+Left to the exact path, without a reason: escapes, exponents, numbers that are long, maps, lists in lists,
+VARIANT.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from spark_stomp.arrow.columns import (
     kept,
     text_of,
 )
-from spark_stomp.arrow.json_values import DATE, FARTHEST, FIRST_MICROSECOND, TIME, leaf_of
+from spark_stomp.arrow.json_values import DATE, FARTHEST, FIRST_MICROSECOND, TIME, VARIANT, leaf_of
 
 # Fewer rows are not worth a layout, nor are longer bodies. So many are tried, until so many gave too little.
 _FEW: Final = 64
@@ -216,6 +217,8 @@ class _Body:
             self._comma()
 
     def _value(self, kind: pa.DataType, path: tuple[str, ...]) -> None:
+        if kind == VARIANT:
+            raise _NoLayout
         if not _takes_null(kind) and self._is_next("null"):
             return None
         if pa.types.is_struct(kind):

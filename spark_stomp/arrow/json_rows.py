@@ -9,14 +9,23 @@ from __future__ import annotations
 import json
 import re
 from itertools import islice
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.arrow.columns import BodyColumn, Ints, array_of, as_utf8, strings
+from spark_stomp.arrow.columns import Ints, array_of, as_utf8, strings
 from spark_stomp.arrow.json_layouts import read_layouts
-from spark_stomp.arrow.json_values import Fraction, Whole, kind_of, leaf_of, misfit, validity
+from spark_stomp.arrow.json_values import (
+    VARIANT,
+    Fraction,
+    Whole,
+    kind_of,
+    leaf_of,
+    misfit,
+    validity,
+    written,
+)
 from spark_stomp.quoting import shown
 
 MOST_LEVELS: Final = 500
@@ -33,11 +42,28 @@ _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 _ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
 
 
-def json_rows(bodies: pa.Array, kind: pa.DataType) -> BodyColumn:
+class JsonRows(NamedTuple):
+    """What bodies say.
+
+    Attributes:
+        values: the array of the fields, or of the lists.
+        reasons: by row why a body is not in ``values`` exactly.
+        others: by row a JSON object of the fields that the type does not name, if that was asked for.
+    """
+
+    values: pa.Array
+    reasons: dict[int, str]
+    others: dict[int, str]
+
+
+def json_rows(bodies: pa.Array, kind: pa.DataType, *, others: bool = False) -> JsonRows:
     """Decode bodies, texts or octets in UTF-8, as ``kind``: a struct or a list of structs.
 
     A row without a reason has all that its body says, exactly. In one with a reason each field has what fits
     it, or null. A list with a reason is null.
+
+    Args:
+        others: for a struct, fields of the body that it does not name are no reason. Further inside they are.
 
     Raises:
         SchemaError: ``kind`` has a type that JSON cannot fill exactly.
@@ -49,36 +75,43 @@ def json_rows(bodies: pa.Array, kind: pa.DataType) -> BodyColumn:
     for rows, _ in parts:
         left[rows] = False
     rest = np.flatnonzero(left)
-    values, reasons = _exact(bodies if len(rest) == len(bodies) else bodies.take(array_of(rest)), kind)
+    exact = _exact(bodies if len(rest) == len(bodies) else bodies.take(array_of(rest)), kind, others)
     if not parts:
-        return BodyColumn(values, reasons)
+        return exact
     order = np.concatenate([*(rows for rows, _ in parts), rest])
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    every = pa.concat_arrays([*(part for _, part in parts), values])
+    every = pa.concat_arrays([*(part for _, part in parts), exact.values])
     in_order = every if len(parts) == 1 and not rest.size else every.take(array_of(place))
-    return BodyColumn(in_order, {int(rest[row]): reason for row, reason in reasons.items()})
+    reasons, more = ({int(rest[row]): text for row, text in found.items()} for found in exact[1:])
+    return JsonRows(in_order, reasons, more)
 
 
-def _exact(bodies: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
+def _exact(bodies: pa.Array, kind: pa.DataType, others: bool) -> JsonRows:
     node = _node(kind, "")
-    reasons: dict[int, str] = {}
+    named = {field.name for field in kind} if others and pa.types.is_struct(kind) else None
+    found = JsonRows(bodies, {}, {})
     for row, body in enumerate(bodies.to_pylist()):
         try:
             document = _checked(parse(body), kind)
         except Unfit as unfit:
             node.add(None)
-            reasons[row] = str(unfit)
-        else:
-            if (problem := node.add(document)) is not None:
-                reasons[row] = problem
+            found.reasons[row] = str(unfit)
+            continue
+        more = {}
+        if named is not None and type(document) is dict:
+            more = {name: document.pop(name) for name in [*document] if name not in named}
+        if (problem := node.add(document)) is not None:
+            found.reasons[row] = problem
+        elif more:
+            found.others[row] = written(more)
     values = node.array()
-    if reasons and pa.types.is_list(kind):
-        bad = np.isin(np.arange(len(values)), list(reasons))
+    if found.reasons and pa.types.is_list(kind):
+        bad = np.isin(np.arange(len(values)), list(found.reasons))
         values = pa.Array.from_buffers(
             kind, len(values), [validity(~bad), values.buffers()[1]], children=[values.values]
         )
-    return values, reasons
+    return found._replace(values=values)
 
 
 def _checked(document: object, kind: pa.DataType) -> object:
@@ -290,7 +323,7 @@ class _Map(_Many):
 
 
 def _node(kind: pa.DataType, path: str) -> _Node:
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(kind) and kind != VARIANT:
         return _Struct(kind, path)
     if pa.types.is_list(kind):
         return _List(kind, path)

@@ -5,6 +5,7 @@ A number is read as its text, because only that has all of its digits.
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from collections.abc import Callable, Sequence
@@ -50,7 +51,12 @@ class Leaf(NamedTuple):
     array: Callable[[Sequence[Any]], pa.Array]
 
 
+VARIANT: Final = pa.struct(
+    [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False, {b"variant": b"true"})]
+)
+"""The type of any value of JSON, in Spark's encoding. No other type of a body has binary parts."""
 _NAMES: Final = {
+    VARIANT: "variant",
     pa.string(): "string",
     pa.bool_(): "boolean",
     pa.int8(): "tinyint",
@@ -76,6 +82,8 @@ _TIMES: Final = ("timestamp", "timestamp_ntz")
 _NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 # A double has at most 17 digits, one of 15 is always right. A number of 64 bits has at most 20 characters.
 _MOST_DIGITS, _SURE, _LONGEST = 17, 15, 20
+# At most 38 digits, before and behind the point together; so many behind it are no more.
+_PLAIN: Final = re.compile(r"-?(?=[0-9.]{1,39}\Z)(?:[0-9]{1,38}|[0-9]+\.[0-9]+)", re.ASCII)
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?", re.ASCII
@@ -94,6 +102,8 @@ def leaf_of(kind: pa.DataType, path: str) -> Leaf:
     name = _NAMES.get(kind)
     if name is None:
         raise SchemaError(f"{path} has the type {kind}, which no value of JSON has exactly")
+    if name == "variant":
+        return Leaf(name, _variant, _variants)
     if name == "string":
         return Leaf(name, _text, strings)
     if name == "boolean":
@@ -121,9 +131,25 @@ def misfit(value: object, leaf: Leaf) -> str:
         zoned = bool(found[6] or found[7])
         if zoned is not (leaf.name == "timestamp"):
             return f"has {'a' if zoned else 'no'} zone: {_TIMES[not zoned]} takes it"
+    if leaf.name == "variant":
+        return "has a number that variant does not have exactly, or is too large"
     if isinstance(value, (Whole, Fraction)) and leaf.name.startswith(("float", "double", "decimal")):
         return f"is a number that {leaf.name} does not have exactly"
     return f"is {kind_of(value)} that does not fit {leaf.name}"
+
+
+def written(value: object) -> str:
+    """The text of a value of a document, with each number as it came."""
+    # One call of Python for each level, of which a document has MOST_LEVELS at most.
+    if type(value) is dict:
+        fields = map("{}:{}".format, map(_quoted, value), map(written, value.values()))
+        return "{" + ",".join(fields) + "}"
+    if type(value) is list:
+        return "[" + ",".join(map(written, value)) + "]"
+    return value if isinstance(value, (Whole, Fraction)) else _quoted(value)
+
+
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 # --- reading
@@ -187,6 +213,33 @@ def _digits(number: str) -> str:
     return number.lower().partition("e")[0].replace(".", "").strip("-0")
 
 
+def _variant(value: object) -> tuple[bytes, bytes] | None:
+    """Spark's own encoding: a number of up to 38 digits is a decimal, any other a double."""
+    # Only for a schema that has one. Here alone this package calls Spark.
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import VariantVal
+
+    if not _has_all_digits(value):
+        return None
+    try:
+        made = VariantVal.parseJson(written(value))
+    except PySparkException:
+        return None
+    return made.value, made.metadata
+
+
+def _has_all_digits(value: object) -> bool:
+    if type(value) is dict:
+        return all(map(_has_all_digits, value.values()))
+    if type(value) is list:
+        return all(map(_has_all_digits, value))
+    return (
+        not isinstance(value, (Whole, Fraction))
+        or bool(_PLAIN.fullmatch(value))
+        or _double(value) is not None
+    )
+
+
 def _days(value: object) -> int | None:
     if type(value) is not str or not DATE.fullmatch(value):
         return None
@@ -227,6 +280,11 @@ def validity(there: Sequence[object] | npt.NDArray[np.bool_]) -> pa.Buffer:
 def _fixed(kind: pa.DataType, dtype: npt.DTypeLike, values: Sequence[Any]) -> pa.Array:
     data = np.array([0 if one is None else one for one in values], dtype)
     return pa.Array.from_buffers(kind, len(values), [validity(values), pa.py_buffer(data)])
+
+
+def _variants(values: Sequence[Any]) -> pa.Array:
+    parts = [strings([(one and one[part]) or b"" for one in values], pa.binary()) for part in (0, 1)]
+    return pa.Array.from_buffers(VARIANT, len(values), [validity(values)], children=parts)
 
 
 def _booleans(values: Sequence[Any]) -> pa.Array:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as f
 
 from spark_stomp.columns import MALFORMED, RESCUED
 from spark_stomp.errors import OptionError, SchemaError
+from spark_stomp.spark.rescue import RESCUED_BODY, RESCUED_REASON
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,7 +24,7 @@ _REASON: Final = "dead-letter-reason"
 _OWN: Final = {"headercolumns": "headerColumns", "destination": "destination"}
 # What would make the broker discard the dead letter, and what it may not take again.
 _LEFT_OUT: Final = ("expires", "expiration", "priority")
-_RESCUED, _RESCUED_REASON, _WHY = "_rescued", "_rescued_reason", "__stomp_why"
+_WHY: Final = "__stomp_why"
 # Of rows whose JSON the source has decoded: the reason, and the whole body.
 _OF_SOURCE: Final = (MALFORMED, RESCUED)
 _NOT_RESCUED: Final = (
@@ -33,7 +34,7 @@ _NOT_RESCUED: Final = (
 
 
 def dead_letters(
-    write: Write, destination: str, *, reason: str = _RESCUED_REASON, body: str | None = None, **options: str
+    write: Write, destination: str, *, reason: str = RESCUED_REASON, body: str | None = None, **options: str
 ) -> Write:
     """A function for ``foreachBatch``: rows with a reason go to ``destination``, the others to ``write``.
 
@@ -86,13 +87,13 @@ def dead_letters(
 
 def _reason_and_body(reason: str, body: str | None, given: Collection[str]) -> tuple[str, str | None]:
     """The expression of the reason, and the column with the whole body, of rows with these columns."""
-    if reason == _RESCUED_REASON and {_RESCUED_REASON, *_OF_SOURCE} & {*given} == {*_OF_SOURCE}:
+    if reason == RESCUED_REASON and {RESCUED_REASON, *_OF_SOURCE} & {*given} == {*_OF_SOURCE}:
         return MALFORMED, body or RESCUED
     return reason, body
 
 
 def _check(reason: str, body: str | None, options: Collection[str]) -> None:
-    if body is None and reason != _RESCUED_REASON:
+    if body is None and reason != RESCUED_REASON:
         raise OptionError(f"dead_letters has a reason and no body: {_NOT_RESCUED}")
     for name in options:
         if name.lower() in _OWN:
@@ -103,12 +104,12 @@ def _check(reason: str, body: str | None, options: Collection[str]) -> None:
 
 
 def _letters(dead: DataFrame, body: str | None, origin: dict[str, str]) -> DataFrame:
-    if body == _RESCUED:
+    if body == RESCUED_BODY:
         # What was rescued, and is null, is of a message without a body.
-        rescued = f.col(_RESCUED_REASON).isNotNull() if _RESCUED_REASON in dead.columns else f.lit(False)
-        if not dead.where(f.col(_RESCUED).isNull() & ~rescued).isEmpty():
+        rescued = f.col(RESCUED_REASON).isNotNull() if RESCUED_REASON in dead.columns else f.lit(False)
+        if not dead.where(f.col(RESCUED_BODY).isNull() & ~rescued).isEmpty():
             raise SchemaError(f"a dead letter would have no body: {_NOT_RESCUED}")
-    return dead.select(f.col(body or _RESCUED).alias("body"), _headers(), *_columns(origin, f.col(_WHY)))
+    return dead.select(f.col(body or RESCUED_BODY).alias("body"), _headers(), *_columns(origin, f.col(_WHY)))
 
 
 def _origin(columns: Collection[str]) -> dict[str, str]:

@@ -8,6 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import types as t
 
+from spark_stomp.arrow.json_values import VARIANT
+
 _LEAVES: Final[dict[str, pa.DataType]] = {
     "string": pa.string(),
     "boolean": pa.bool_(),
@@ -20,6 +22,7 @@ _LEAVES: Final[dict[str, pa.DataType]] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "variant": VARIANT,
 }
 _MOST_SHOWN: Final = 200
 

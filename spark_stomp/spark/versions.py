@@ -4,7 +4,8 @@
 before 4.2  ``latestOffset()`` is called without the committed end and without a limit, a restart
             begins with ``partitions(end, end)``, and Trigger.AvailableNow and Once make one batch:
             :data:`ADMISSION_CONTROL`
-before 4.1  a stream writer gets rows, not record batches: :data:`ARROW_STREAM_WRITER`
+before 4.1  a stream writer gets rows, not record batches: :data:`ARROW_STREAM_WRITER`; a function over
+            Arrow gets all columns of a DataFrame, not those it names: :data:`ARROW_UDF`
 4.0         ``register`` refuses a name that Spark has found automatically: :func:`is_known_already`
 before 4.0  there is no Python data source at all: :func:`require_supported`
 ==========  =======================================================================================
@@ -49,6 +50,9 @@ ADMISSION_CONTROL: Final = _has("pyspark.sql.streaming.datasource", "SupportsTri
 
 ARROW_STREAM_WRITER: Final = _has("pyspark.sql.datasource", "DataSourceStreamArrowWriter")
 """Whether a stream writer can take record batches."""
+
+ARROW_UDF: Final = _has("pyspark.sql.functions", "arrow_udf")
+"""Whether a column can be computed over Arrow."""
 
 
 def is_known_already(error: Exception) -> bool:

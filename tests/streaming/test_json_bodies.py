@@ -20,7 +20,7 @@ QUEUE, DEAD = "/queue/orders", "/queue/orders.dead"
 FIELDS = (
     "id: BIGINT, price: DOUBLE, few: FLOAT, amount: DECIMAL(10,2), day: DATE, at: TIMESTAMP, "
     "local: TIMESTAMP_NTZ, there: BOOLEAN, small: TINYINT, tags: MAP<STRING, SMALLINT>, "
-    "lines: ARRAY<STRUCT<article: STRING, count: INT>>"
+    "lines: ARRAY<STRUCT<article: STRING, count: INT>>, any: VARIANT"
 )
 SCHEMA = (
     "destination STRING, headers MAP<STRING, STRING>, "
@@ -29,7 +29,7 @@ SCHEMA = (
 FULL = (
     b'{"tags":{"a":1,"b":null},"lines":[{"article":"x \\"y\\"","count":2},{}],"id":7,"price":2.5,"few":0.5,'
     b'"amount":12.30,"day":"2026-11-29","at":"2026-11-29T12:00:00+01:00","local":"2026-11-29T12:00:00",'
-    b'"there":true,"small":-1}'
+    b'"there":true,"small":-1,"any":{"k":[1,"x",null]}}'
 )
 BAD = [b'{"id":"x","price":1}', b"[]", b'{"id":1} {"id":2}']
 EXPECTED = {
@@ -55,6 +55,7 @@ def check(rows: list[Row]) -> None:
     assert set(found) == {None, *BAD}
     value = found[None].body.asDict(recursive=True)
     at = value.pop("at").astimezone(timezone.utc)
+    assert value.pop("any").toPython() == {"k": [1, "x", None]}
     assert value == EXPECTED
     assert at == datetime(2026, 11, 29, 11, tzinfo=timezone.utc)
     assert found[None].malformed is None

@@ -40,8 +40,11 @@ SOCKET_PARTS = {"transport", "devbroker", "frameserver"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # It sets an option of Spark's socket.
 SEND_NOTHING = {PACKAGE / "spark" / "worker_tuning.py"}
-# Behind an extra, and imported only when a URL or a command asks for it.
-EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}} | {
+# Behind an extra, and imported only when a URL, a command or, for Spark's encoding of VARIANT, a schema asks.
+EXTRAS = {
+    PACKAGE / "transport" / "websocket.py": {"websockets"},
+    PACKAGE / "arrow" / "json_values.py": {"pyspark"},
+} | {
     PACKAGE / "commands" / f"{name}.py": {"rich"} for name in ("messages", "probe", "screen", "status", "why")
 }
 # Modules with an `__all__`, besides `_autoload`, which needs Spark.
@@ -145,7 +148,8 @@ class TestImports:
 
     def test_pyspark_only_where_spark_is_spoken_to(self) -> None:
         elsewhere = [path for path in MODULES if part_of(path) != "spark"]
-        assert offenders(lambda path: heads(path) & {"pyspark", "py4j"}, elsewhere) == {}
+        spoken = {"pyspark", "py4j"}
+        assert offenders(lambda path: (heads(path) & spoken) - EXTRAS.get(path, set()), elsewhere) == {}
 
     def test_sockets_only_where_bytes_move(self) -> None:
         where = [path for path in MODULES if part_of(path) in SOCKET_PARTS or path in SEND_NOTHING]

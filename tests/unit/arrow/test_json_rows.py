@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from math import copysign, inf, isnan
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import VariantVal
 
 from spark_stomp.arrow.columns import strings
 from spark_stomp.arrow.json_rows import json_rows
+from spark_stomp.arrow.json_values import VARIANT
 from spark_stomp.errors import SchemaError
 
 RESCUED = object()
@@ -315,6 +317,52 @@ def test_what_is_inside() -> None:
     kept = dict(zip(others, (value for value, _ in found[len(fits) :]), strict=True))
     assert kept['{"s":{"n":1,"l":[1,1.25]}}']["s"] == {"n": 1, "l": [Decimal(1), None]}
     assert kept['{"m":{"b":1,"c":"x"}}']["m"] == [("b", 1), ("c", None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{}", {}),
+        ('[1,"x",null,true,{"b":[-0.50]}]', [1, "x", None, True, {"b": [Decimal("-0.50")]}]),
+        ("9" * 38, Decimal("9" * 38)),
+        ("0." + "1" * 37, Decimal("0." + "1" * 37)),
+        ("1.5e3", 1500.0),
+        ("1" + "0" * 60, 1e60),
+        ('"\\u00e9\\ud83d\\ude00"', "é\U0001f600"),
+        ("1e400", RESCUED),
+        ("9" * 39, RESCUED),
+        ('{"b":[0.12345678901234567890123456789012345678901]}', RESCUED),
+        (f'"{"x" * 17_000_000}"', RESCUED),
+    ],
+)
+def test_a_variant_has_any_value_that_it_has_exactly(text: str, value: Any) -> None:
+    """And a missing field as null, like null."""
+    (found, missing, null) = decoded(pa.struct([("a", VARIANT)]), [f'{{"a":{text}}}', "{}", '{"a":null}'])
+    assert missing == null == ({"a": None}, None)
+    if value is RESCUED:
+        assert found == ({"a": None}, "a has a number that variant does not have exactly, or is too large")
+    else:
+        assert found[1] is None
+        with localcontext() as context:
+            context.prec = 50  # toPython rounds by it
+            assert VariantVal(found[0]["a"]["value"], found[0]["a"]["metadata"]).toPython() == value
+
+
+def test_fields_that_the_type_does_not_name_as_a_text() -> None:
+    """With the numbers as they came; only those of the body itself, and only if all others fit."""
+    deep = "[" * 400 + "]" * 400
+    bodies = {
+        '{"a":1,"b":2.50,"c":{"d":[1e400,"\\u00e9\\n"]}}': '{"b":2.50,"c":{"d":[1e400,"é\\n"]}}',
+        f'{{"a":1,"b":{deep}}}': f'{{"b":{deep}}}',
+        '{"a":1}': None,
+        '{"a":"x","b":1}': None,
+        '{"s":{"b":1},"b":1}': None,
+        "7": None,
+    }
+    kind = pa.struct([("a", BIGINT), ("s", pa.struct(A))])
+    rows = json_rows(strings([*bodies]), kind, others=True)
+    assert [rows.others.get(row) for row in range(len(bodies))] == [*bodies.values()]
+    assert sorted(rows.reasons) == [3, 4, 5]
 
 
 def test_lists_of_structs() -> None:

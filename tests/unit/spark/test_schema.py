@@ -29,7 +29,6 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
     VarcharType,
-    VariantType,
 )
 
 from spark_stomp.arrow import RowRules, decode_frames
@@ -157,7 +156,6 @@ class TestProjection:
             (struct(StructField("a", struct(StructField("b", NullType())))), "`body.a.b` is void, which"),
             (struct(StructField("a", MapType(LongType(), TEXT))), "`body.a` is map<bigint,string>, which"),
             (struct(StructField("a", VarcharType(3))), "`body.a` is varchar(3), which"),
-            (struct(StructField("a", VariantType())), "`body.a` is variant, which"),
             (struct(StructField("a", TEXT, False)), "`body.a` cannot be NOT NULL: a body may lack it"),
             (
                 ArrayType(struct(StructField("a", ArrayType(STRICT_PAIR)))),
