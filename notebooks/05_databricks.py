@@ -97,7 +97,7 @@ broker = {
 # MAGIC ## Messages become rows
 # MAGIC A message is in the journal, on the volume, before the broker forgets it (`ackAfter=journal`). With `drain` the
 # MAGIC first batch is everything that waits. This is the same on every runtime. `body` is binary: a body of any kind is in
-# MAGIC the table as it came. For typed columns of JSON add `.transform(spark_stomp.rescue_json, "id BIGINT, ...")`.
+# MAGIC the table as it came. For typed columns of JSON name `body STRUCT<id: BIGINT, ...>, rescued BINARY` in `.schema(...)`.
 
 # COMMAND ----------
 

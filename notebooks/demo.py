@@ -27,7 +27,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_stomp import rescue_json
 from spark_stomp.devbroker import DevBroker, QueueView
 
 FLIGHTS: Final = "/queue/flights"
@@ -141,9 +140,9 @@ def start_queries(spark: SparkSession, url: str, folder: Path) -> tuple[Streamin
         .option("url", url)
         .option("maxMessagesPerTrigger", 40_000)  # about nine batches, so that there is progress to see
         .option("checkpointLocation", checkpoints[0])
+        .schema(f"body STRUCT<{COLUMNS}>, rescued BINARY, malformed STRING")
         .load(FLIGHTS)
-        .select("body")
-        .transform(rescue_json, COLUMNS)  # what is no flight is a row too, in _rescued
+        .select("body.*", "rescued", "malformed")  # what is no flight is a row too, in rescued
         .writeStream.option("checkpointLocation", checkpoints[0])
         .option("path", str(table))
         .start()

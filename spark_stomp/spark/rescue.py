@@ -145,10 +145,9 @@ def _decoder(kind: t.DataType, others: bool) -> Callable[[pa.Array], pa.Array]:
         from spark_stomp.arrow.columns import strings
         from spark_stomp.arrow.json_rows import json_rows
 
-        octets = pa.types.is_binary(bodies.type) or pa.types.is_large_binary(bodies.type)
-        if not octets and not pa.types.is_string(bodies.type) and not pa.types.is_large_string(bodies.type):
+        if bodies.type not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
             raise SchemaError(f"the column of JSON is {bodies.type}: cast it to string")
-        bodies = bodies.cast(pa.binary() if octets else pa.string())
+        bodies = bodies.cast(pa.binary())  # a text of Spark need not be UTF-8
         found = json_rows(bodies, arrow, others=others)
         texts = [strings(map(text.get, range(len(bodies)))) for text in (found.reasons, found.others)]
         return pa.StructArray.from_arrays([found.values, *texts], names=[_VALUE, _PROBLEM, _OTHERS])

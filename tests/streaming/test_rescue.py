@@ -69,6 +69,16 @@ def test_octets_and_no_body(spark: SparkSession) -> None:
     assert [row["_rescued_reason"] for row in rows] == [None, "the body is not UTF-8", "there is no body"]
 
 
+def test_a_text_that_is_not_utf8(spark: SparkSession) -> None:
+    frame = messages(spark, [b'{"a":"\xff"}'], "binary").selectExpr("CAST(body AS STRING) AS body")
+    (row,) = (
+        rescue_json(frame, "a STRING")
+        .selectExpr("a", "CAST(_rescued AS BINARY)", "_rescued_reason")
+        .collect()
+    )
+    assert tuple(row) == (None, b'{"a":"\xff"}', "the body is not UTF-8")
+
+
 def test_a_column_that_is_neither_is_refused(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="cast it to string"):
         rescue_json(messages(spark, [1], "int"), "a INT").collect()
