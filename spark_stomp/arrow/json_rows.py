@@ -61,11 +61,11 @@ def json_rows(bodies: pa.Array, kind: pa.DataType) -> BodyColumn:
 
 
 def _exact(bodies: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
-    node = _node(kind, "")
+    node, in_lists = _node(kind, ""), pa.types.is_list(kind)
     reasons: dict[int, str] = {}
     for row, body in enumerate(bodies.to_pylist()):
         try:
-            document = _checked(parse(body), kind)
+            document = checked(parse(body), in_lists=in_lists)
         except Unfit as unfit:
             node.add(None)
             reasons[row] = str(unfit)
@@ -73,7 +73,7 @@ def _exact(bodies: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str
             if (problem := node.add(document)) is not None:
                 reasons[row] = problem
     values = node.array()
-    if reasons and pa.types.is_list(kind):
+    if reasons and in_lists:
         bad = np.isin(np.arange(len(values)), list(reasons))
         values = pa.Array.from_buffers(
             kind, len(values), [validity(~bad), values.buffers()[1]], children=[values.values]
@@ -81,11 +81,11 @@ def _exact(bodies: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str
     return values, reasons
 
 
-def _checked(document: object, kind: pa.DataType) -> object:
+def checked(document: object, *, in_lists: bool) -> object:
     """The document, if it is not null, nor a list that would make no row of it or of an element."""
     if document is None:
         raise Unfit("the body is null")
-    if pa.types.is_list(kind) and type(document) is list:
+    if in_lists and type(document) is list:
         if not document:
             raise Unfit("the list is empty")
         if None in document:
