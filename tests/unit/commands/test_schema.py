@@ -177,6 +177,19 @@ class TestMaps:
             [*self.bodies(102, 2, [1]), '{"x": {"y": null}}']
         )
 
+    def test_its_type_has_the_values_of_all(self) -> None:
+        """Whatever each of them was alone."""
+        many = self.bodies(100, 2, 0)
+        assert "MAP<STRING, DECIMAL(22,20)>\n" in call(
+            [*many, '{"x": {"y": 10, "z": 0.12345678901234567891}}']
+        )
+        times = self.bodies(102, 2, "2026-11-29T12:00:00Z")
+        assert "MAP<STRING, TIMESTAMP>\n" in call(times)
+        moved = '{"x": {"y": "2026-11-29T12:00:00+01:00"}}'
+        assert "MAP<STRING, TIMESTAMP>  -- the moment, not the zone\n" in call([*times, moved])
+        lists = [*self.bodies(102, 2, []), f'{{"x": {{"y": {"[" * DEEPEST}{"]" * DEEPEST}}}}}']
+        assert f"`y` is left out: {'a list of ' * (DEEPEST - 2)}more than" in call(lists)
+
     @pytest.mark.parametrize("bodies", [(100, 2), (102, 102), (102, 51)])
     def test_few_names_or_most_of_them_in_each_object(self, bodies: tuple[int, int]) -> None:
         assert "    x: STRUCT<\n" in call(self.bodies(*bodies))
