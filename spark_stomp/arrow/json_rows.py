@@ -88,12 +88,12 @@ def json_rows(bodies: pa.Array, kind: pa.DataType, *, others: bool = False) -> J
 
 
 def _exact(bodies: pa.Array, kind: pa.DataType, others: bool) -> JsonRows:
-    node = _node(kind, "")
-    named = {field.name for field in kind} if others and pa.types.is_struct(kind) else None
+    node, in_lists = _node(kind, ""), pa.types.is_list(kind)
+    named = {field.name for field in kind} if others and not in_lists else None
     found = JsonRows(bodies, {}, {})
     for row, body in enumerate(bodies.to_pylist()):
         try:
-            document = _checked(parse(body), kind)
+            document = checked(parse(body), in_lists=in_lists)
         except Unfit as unfit:
             node.add(None)
             found.reasons[row] = str(unfit)
@@ -106,7 +106,7 @@ def _exact(bodies: pa.Array, kind: pa.DataType, others: bool) -> JsonRows:
         elif more:
             found.others[row] = written(more)
     values = node.array()
-    if found.reasons and pa.types.is_list(kind):
+    if found.reasons and in_lists:
         bad = np.isin(np.arange(len(values)), list(found.reasons))
         values = pa.Array.from_buffers(
             kind, len(values), [validity(~bad), values.buffers()[1]], children=[values.values]
@@ -114,11 +114,11 @@ def _exact(bodies: pa.Array, kind: pa.DataType, others: bool) -> JsonRows:
     return found._replace(values=values)
 
 
-def _checked(document: object, kind: pa.DataType) -> object:
+def checked(document: object, *, in_lists: bool) -> object:
     """The document, if it is not null, nor a list that would make no row of it or of an element."""
     if document is None:
         raise Unfit("the body is null")
-    if pa.types.is_list(kind) and type(document) is list:
+    if in_lists and type(document) is list:
         if not document:
             raise Unfit("the list is empty")
         if None in document:

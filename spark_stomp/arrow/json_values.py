@@ -69,7 +69,7 @@ _NAMES: Final = {
     pa.timestamp("us", tz="UTC"): "timestamp",
     pa.timestamp("us"): "timestamp_ntz",
 }
-_KINDS: Final = {
+KINDS: Final = {
     str: "a string",
     bool: "a boolean",
     Whole: "a whole number",
@@ -122,7 +122,7 @@ def leaf_of(kind: pa.DataType, path: str) -> Leaf:
 
 def kind_of(value: object) -> str:
     """What a value of a document is, with its article."""
-    return _KINDS[type(value)]
+    return KINDS[type(value)]
 
 
 def misfit(value: object, leaf: Leaf) -> str:
@@ -169,16 +169,24 @@ def _whole(bound: int, value: object) -> int | None:
     return None
 
 
-def _decimal(precision: int, scale: int, value: object) -> int | None:
-    """The number without its point. Zeros at its ends are no digits."""
+def decimal_digits(value: object) -> tuple[str, str] | None:
+    """The digits before and behind the point of a number without an exponent. Zeros at its ends are none."""
     if type(value) is not Whole and (type(value) is not Fraction or "e" in value.lower()):
         return None
     before, _, after = value.partition(".")
-    after = after.rstrip("0")
-    digits = before.lstrip("-0") + after.ljust(scale, "0")
+    return before.lstrip("-0"), after.rstrip("0")
+
+
+def _decimal(precision: int, scale: int, value: Any) -> int | None:
+    """The number without its point."""
+    parts = decimal_digits(value)
+    if parts is None:
+        return None
+    before, after = parts
+    digits = before + after.ljust(scale, "0")
     if len(after) > scale or len(digits) > precision:
         return None
-    return -int(digits or "0") if before.startswith("-") else int(digits or "0")
+    return -int(digits or "0") if value.startswith("-") else int(digits or "0")
 
 
 def _double(value: object) -> float | None:

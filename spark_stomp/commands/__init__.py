@@ -9,6 +9,8 @@
     peek          shows the oldest messages of a queue, without consuming them
     tail          shows the newest messages of a stream, and what comes to it or to a topic
     messages      how peek and tail show messages
+    schema        the schema of the bodies that peek has seen
+    lines         the bodies that send and peek take from files
     unsubscribe   ends the durable subscriptions that a query has left
     why           says in three lines why a query does not get on
     status        shows the status of queries as tables

@@ -22,10 +22,13 @@ _SECRETS: Final = frozenset(option.key.lower() for option in OPTIONS if option.s
 _ARGUMENTS: Final = frozenset({"url", "destination", "path", "paths"})
 
 
-def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
+def add_broker_arguments(parser: argparse.ArgumentParser, *, url_needed: bool = True) -> None:
     """Add the arguments for the URL, the login, the password and any other option."""
     parser.add_argument(
-        "url", metavar="URL", help="stomp://host:61613, stomp+ssl://, ws:// or wss://, or a list"
+        "url",
+        nargs=None if url_needed else "?",
+        metavar="URL",
+        help="stomp://host:61613, stomp+ssl://, ws:// or wss://, or a list",
     )
     add_option_arguments(parser)
 

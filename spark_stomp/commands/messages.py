@@ -15,7 +15,7 @@ from rich.text import Text
 
 from spark_stomp.arrow.content import OpenFrame, open_frame
 from spark_stomp.brokers import Dialect
-from spark_stomp.commands import UsageError
+from spark_stomp.commands import FINE, UsageError
 from spark_stomp.commands.screen import Bar, Screen, add_progress_argument, json_line, json_text, safe_text
 from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
@@ -39,8 +39,13 @@ _OF_STREAMS: Final = (
 _MOST_SHOWN = 500
 
 
-def add_message_arguments(parser: argparse.ArgumentParser, least: int, newest: str) -> None:
-    """Add the arguments that say how many messages are shown, at least ``least``, and how."""
+def add_message_arguments(
+    parser: argparse.ArgumentParser, least: int, newest: str, default: int | None = 10, **forms: str
+) -> None:
+    """Add the arguments that say how many messages are shown, at least ``least``, and in which form.
+
+    ``forms`` has the meanings of further forms by their names.
+    """
 
     def count(text: str) -> int:
         number = whole_number(text)
@@ -48,15 +53,19 @@ def add_message_arguments(parser: argparse.ArgumentParser, least: int, newest: s
             raise argparse.ArgumentTypeError(f"must be a number from {least} on")
         return number
 
-    parser.add_argument("-n", type=count, default=10, metavar="COUNT", help=f"{newest} (%(default)s)")
+    parser.add_argument("-n", type=count, default=default, metavar="COUNT", help=newest)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--bodies", action="store_true", help="print only the bodies, as send reads them")
-    form.add_argument("--json", action="store_true", help="print a JSON object on a line for each message")
+    forms |= {"bodies": "print only the bodies, as send reads them"}
+    forms |= {"json": "print a JSON object on a line for each message"}
+    for name, meaning in forms.items():
+        form.add_argument(f"--{name}", action="store_true", help=meaning)
     add_progress_argument(parser)
 
 
 @contextmanager
-def showing(arguments: argparse.Namespace, options: SourceOptions) -> Iterator[Messages]:
+def showing(
+    arguments: argparse.Namespace, options: SourceOptions, kind: type[Messages] | None = None
+) -> Iterator[Messages]:
     """Shows messages while the ``with`` lasts, and in the terminal how many there were.
 
     What the broker refuses is said in words of the commands.
@@ -64,7 +73,7 @@ def showing(arguments: argparse.Namespace, options: SourceOptions) -> Iterator[M
     what = arguments.destination
     try:
         with Bar(shown=not arguments.no_progress) as bar:
-            yield Messages(arguments, options, bar)
+            yield (kind or Messages)(arguments, options, bar)
     except (DestinationRefused, UnsupportedError) as error:
         if "NOT_FOUND" in error.message:
             raise DestinationRefused(f"{what} is not there") from error
@@ -80,27 +89,29 @@ class Messages:
 
     Attributes:
         count: how many messages have been shown.
+        arguments: those of the command.
+        options: those of the read.
     """
 
     def __init__(self, arguments: argparse.Namespace, options: SourceOptions, bar: Bar) -> None:
         self.count = 0
-        self._arguments = arguments
-        self._options = options
+        self.options = options
+        self.arguments = arguments
         self._bar = bar
 
     def take(self, batch: FrameBatch, dialect: Dialect) -> None:
         """Show the frames in ``batch``."""
         # Printed together, because in a terminal the bar below them is drawn again each time.
         terminal, drawn = sys.stdout.isatty(), list[Text]()
-        for frame, kind, malformed in _frames(batch, dialect, self._options):
+        for frame, kind, malformed in _frames(batch, dialect, self.options):
             self.count += 1
-            if self._arguments.json:
+            if self.arguments.json:
                 row = _row(frame, malformed)
                 if terminal:
                     drawn.append(json_text(row))
                 else:
                     sys.stdout.write(json_line(row) + "\n")
-            elif not self._arguments.bodies:
+            elif not self.arguments.bodies:
                 drawn += _for_people(self.count, frame, dialect, kind, malformed)
             elif terminal:
                 drawn.append(safe_text(_text(frame)))
@@ -111,9 +122,13 @@ class Messages:
         sys.stdout.flush()
         self.say()
 
+    def end(self) -> int:
+        """Print what comes after the messages; returns the exit code."""
+        return FINE
+
     def say(self) -> None:
         """Show below the messages how many there were."""
-        self._bar.say(f"{counted(self.count, 'message')} of {self._arguments.destination}")
+        self._bar.say(f"{counted(self.count, 'message')} of {self.arguments.destination}")
 
 
 def _frames(batch: FrameBatch, dialect: Dialect, options: SourceOptions) -> Iterator[OpenFrame]:

@@ -19,15 +19,15 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from io import BufferedReader
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import pyarrow as pa
 
 from spark_stomp.columns import SinkColumns
 from spark_stomp.commands import FINE, UsageError
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+from spark_stomp.commands.lines import lines_of, require_readable
 from spark_stomp.commands.screen import Bar, add_progress_argument
 from spark_stomp.logs import set_level
 from spark_stomp.options import SinkOptions, parse_sink_options
@@ -36,8 +36,6 @@ from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
 from spark_stomp.status.sink import TaskFigures
 
-# Bytes of one read from a file or a pipe.
-_READ = 1 << 20
 _NO_COLUMNS = "a message is a line or a file, and has no columns; give headers, such as an id, with --header"
 _REFUSED: Final = {
     **dict.fromkeys(("headerColumns", "dedupKey", "dedupHeader"), _NO_COLUMNS),
@@ -63,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
     files = arguments.files
-    _check(files)
-    bodies = _whole(files) if arguments.whole else _lines(files)
+    require_readable(files)
+    bodies = _whole(files) if arguments.whole else lines_of(files)
     # No bar while somebody types the messages.
     shown = not (arguments.quiet or arguments.no_progress or ("-" in files and sys.stdin.isatty()))
     with Sender(options, afterwards="none of them is sent again") as sender:
@@ -108,13 +106,6 @@ def _header(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _check(files: Sequence[str]) -> None:
-    """Raise UsageError if a file cannot be read, before anything is sent."""
-    for file in files:
-        if file != "-" and not (os.access(file, os.R_OK) and not Path(file).is_dir()):
-            raise UsageError(f"{file} is not a file that can be read")
-
-
 def _size(files: Sequence[str]) -> int | None:
     """How many bytes the files have; None if one of them is a pipe, whose end is not known."""
     return None if not all(map(os.path.isfile, files)) else sum(map(os.path.getsize, files))
@@ -143,27 +134,3 @@ def _send(bodies: Iterator[list[bytes]], sender: Sender, options: SinkOptions, b
 def _whole(files: Sequence[str]) -> Iterator[list[bytes]]:
     for file in files:
         yield [sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()]
-
-
-def _lines(files: Sequence[str]) -> Iterator[list[bytes]]:
-    """The lines without their ends, in chunks, as soon as they arrive."""
-    for file in files:
-        if file == "-":
-            yield from _lines_of(cast(BufferedReader, sys.stdin.buffer))
-        else:
-            with Path(file).open("rb") as opened:
-                yield from _lines_of(opened)
-
-
-def _lines_of(file: BufferedReader) -> Iterator[list[bytes]]:
-    begun: list[bytes] = []
-    # read1 returns what a pipe has, so that a line is sent as soon as it arrives.
-    while data := file.read1(_READ):
-        *whole, rest = data.split(b"\n")
-        if whole:
-            whole[0] = b"".join((*begun, whole[0]))
-            begun = []
-            yield [line.removesuffix(b"\r") for line in whole]
-        begun.append(rest)
-    if last := b"".join(begun):
-        yield [last.removesuffix(b"\r")]

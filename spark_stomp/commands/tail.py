@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker_arguments(parser)
     parser.add_argument("destination", metavar="DESTINATION", help="such as /amq/queue/log or /topic/prices")
     parser.add_argument("-f", "--follow", action="store_true", help="show what comes, until Ctrl-C")
-    add_message_arguments(parser, 0, "most messages of a stream that are there already")
+    add_message_arguments(parser, 0, "most messages of a stream that are there already (10)")
 
 
 def run(arguments: argparse.Namespace) -> int:

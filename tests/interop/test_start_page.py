@@ -39,6 +39,19 @@ def test_the_first_job(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
     assert len(sends) == 2
     for command in sends:
         subprocess.run(own(command), shell=True, env=clean, cwd=tmp_path, check=True, timeout=60)
+    (peek,) = re.findall(r"```console\n\$ (.*?\n)(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    command, expected = map(own, peek)
+    printed = subprocess.run(
+        command,
+        shell=True,
+        env=clean,
+        cwd=tmp_path,
+        check=True,
+        timeout=60,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert printed.stdout == expected
     (tmp_path / "orders.py").write_text(own(program), encoding="utf-8")
     with subprocess.Popen([sys.executable, "orders.py"], cwd=tmp_path, env=clean) as running:
         try:
@@ -56,7 +69,7 @@ def test_the_first_job(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
         (1, "bread", 2.5),
         (2, "cheese", 7.0),
     ]
-    assert all(row["_rescued"] is None and row["_rescued_reason"] is None for row in found)
+    assert all(row["rescued"] is None and row["malformed"] is None for row in found)
 
 
 def rows(folder: Path) -> list[dict[str, object]]:
