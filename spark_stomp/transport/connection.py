@@ -1,7 +1,7 @@
 """Moves bytes between one stream and one client session, and returns the events of the session.
 
 One thread at a time drives a connection, and only that thread calls its session. Meanwhile other threads may
-call only ``wake``. A :class:`Pump` keeps a connection alive while its owner is busy.
+call only ``wake``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import selectors
 import socket
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
@@ -19,7 +18,6 @@ from spark_stomp.errors import (
     BrokerError,
     ConnectFailed,
     ConnectionLost,
-    DeliveryError,
     HeartbeatLost,
     LoginRefused,
     ReceiptTimeout,
@@ -27,7 +25,6 @@ from spark_stomp.errors import (
     StompError,
     TransportError,
 )
-from spark_stomp.logs import get_log, in_context
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConnection,
@@ -44,8 +41,6 @@ from spark_stomp.transport.broker_errors import broker_error, connect_refused
 from spark_stomp.transport.hiding import without_secrets
 from spark_stomp.transport.stream import READ_SIZE, Stream, TlsSession
 
-log = get_log(__name__)
-
 # Seconds of the longest wait for a socket. Events and wake-ups end it earlier.
 _IDLE_POLL = 60.0
 # The most bytes that are read from the socket before their events are handled, so that neither memory nor the
@@ -53,9 +48,6 @@ _IDLE_POLL = 60.0
 _ROUND_BYTES = 4 << 20
 # The most bytes that a receiver without room reads from a broken connection: enough for an ERROR frame.
 _LAST_WORDS = 64 << 10
-# Seconds between two rounds of a pump. A message may wait this long to be sent if no other one follows it,
-# and a heart-beat may be this late.
-_TICK = 0.05
 # Seconds to wait for the receipt of DISCONNECT, unless the caller says how long.
 _DISCONNECT_TIMEOUT = 5.0
 # Any byte of a frame. Between two frames there are only EOLs and, from some peers, NULs.
@@ -432,52 +424,3 @@ class Connection:
             self._outgoing = self._outgoing[sent:]
             if self._outgoing:
                 return
-
-
-class Pump:
-    """Calls ``work`` again and again in its own thread, to keep a connection alive while its owner is busy.
-
-    Spark may compute for a long time between two messages that it sends. Without heart-beats in that time the
-    broker would close the connection.
-
-    Owner and pump use the connection only while they hold ``lock``. The owner moves bytes itself while it
-    holds the lock, so it need not notify the pump. If ``work`` fails, the pump ends, and ``failure`` is the
-    error.
-
-    Args:
-        connection: the connection; its ``peer`` is a part of the thread's name.
-        work: what to do in each round.
-        lock: held during ``work``.
-        name: the beginning of the thread's name.
-    """
-
-    def __init__(
-        self, connection: Connection, work: Callable[[], object], lock: threading.Lock, name: str
-    ) -> None:
-        self.failure: StompError | None = None
-        self._work = work
-        self._lock = lock
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(
-            target=in_context(self._run), name=f"{name}-{connection.peer}", daemon=True
-        )
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread and wait for its end. The caller must not hold the lock. Stopping twice is fine."""
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(_TICK):
-            with self._lock:
-                try:
-                    self._work()
-                except StompError as error:
-                    self.failure = error
-                    return
-                except Exception as error:
-                    # If the thread ended in silence, nobody would send heart-beats any more.
-                    self.failure = DeliveryError(f"{self._thread.name} failed unexpectedly: {error!r}")
-                    log.exception("failed unexpectedly")
-                    return
