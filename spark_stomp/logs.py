@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from datetime import datetime, timezone
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -52,12 +52,6 @@ def lines_about(**names: object) -> Iterator[None]:
         yield
     finally:
         _ABOUT.reset(before)
-
-
-def in_context(target: Callable[[], None]) -> Callable[[], None]:
-    """Wrap ``target`` for another thread. Its log lines begin with the names that this thread has now."""
-    context = copy_context()
-    return lambda: context.run(target)
 
 
 def show(level: str) -> None:

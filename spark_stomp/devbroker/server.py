@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import cast
@@ -23,6 +24,7 @@ from spark_stomp.devbroker.queues import QueueView
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import Limits, ServerConfig
 from spark_stomp.quoting import host_port
+from spark_stomp.threads import Worker
 
 log = get_log(__name__)
 
@@ -33,6 +35,8 @@ _PUBLISH_CHUNK = 500
 _POLL_SECONDS = 0.05
 # Seconds for a client to read its ERROR or last RECEIPT, and to close.
 _LINGER = 2.0
+# Seconds for which stop() waits for the thread, which ends at once.
+_END_WITHIN = 60.0
 
 
 class DevBroker:
@@ -80,7 +84,7 @@ class DevBroker:
         self._broker = Broker(clock)
         self._changed = threading.Condition(threading.RLock())
         self._sessions = 0
-        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
         self._stopping = False
         self._stopped = asyncio.Event()
         self._links: set[_Link] = set()
@@ -91,26 +95,24 @@ class DevBroker:
 
     def start(self) -> DevBroker:
         """Listen and serve. Raises OSError if the address is in use or not of this machine."""
-        if self._thread is not None:
+        if self._worker is not None:
             raise RuntimeError("this broker was started before")
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         listener = socket.create_server((self._host, self._port), family=family, backlog=128)
         self._port = listener.getsockname()[1]
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._serve, args=(listener,), name=f"devbroker-{self._port}", daemon=True
-        )
-        self._thread.start()
+        self._worker = Worker(f"devbroker-{self._port}", partial(self._serve, listener))
+        self._worker.start()
         return self
 
     def stop(self) -> None:
         """Close all connections; all messages are lost. Stopping twice is fine."""
-        if self._thread is None or self._stopping:
+        if self._worker is None or self._stopping:
             return
         with self._changed:
             self._stopping = True
             self._loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join()
+        self._worker.stop(_END_WITHIN)
 
     def __enter__(self) -> DevBroker:
         return self.start()
@@ -224,9 +226,9 @@ class DevBroker:
             self._wake()
 
     def _wake(self) -> None:
-        if not self._round_due and self._thread is not None and not self._stopping:
+        if not self._round_due and self._worker is not None and not self._stopping:
             self._round_due = True
-            ours = threading.current_thread() is self._thread
+            ours = self._worker.is_current
             (self._loop.call_soon if ours else self._loop.call_soon_threadsafe)(self._round)
 
     def _serve(self, listener: socket.socket) -> None:

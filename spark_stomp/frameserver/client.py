@@ -23,7 +23,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
@@ -64,8 +64,9 @@ _SENT_ALONE = 64 << 10
 # The format; the number of the first frame; the bytes of times, ends, text and frames, which follow.
 _HEAD = struct.Struct("<4sqQQQQ")
 _FORMAT = b"SFB1"
-# Bytes of each part are less. A frame batch has less than 2 GiB.
+# Bytes of each part are less: of the frames, whose batch has less than 2 GiB, and of the text.
 _TOO_MANY = 1 << 31
+_TOO_LONG = 1 << 24
 _ANOTHER = "what listens there is no frame server of this release"
 
 
@@ -119,6 +120,11 @@ def _memory(size: int) -> memoryview:
     if len(piece) <= _KEPT:
         weakref.finalize(used, _free.append, piece).atexit = False
     return used.data
+
+
+def _unused(size: int) -> memoryview:
+    """Memory for what is short, and may be held for longer than the frames."""
+    return memoryview(bytearray(size))
 
 
 # --- the token, the key pair, the address and the ticket
@@ -242,7 +248,7 @@ def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBat
     expected = ticket.low
     try:
         for batch in _answer(address, ticket.to_bytes()):
-            if batch.first_number != expected:
+            if batch.first_number != expected or batch.end > ticket.high:
                 break
             expected += len(batch.ends)
             yield batch
@@ -327,11 +333,13 @@ class _Connection:
 
     def next_batch(self) -> FrameBatch | None:
         """The next batch; None at the end of the answer."""
-        format_, first, *sizes = _HEAD.unpack(self._read(memoryview(bytearray(_HEAD.size))))
-        if format_ != _FORMAT or max(sizes) >= _TOO_MANY:
+        format_, first, times, ends, text, size = _HEAD.unpack(self._read(_HEAD.size, _unused))
+        possible = size < _TOO_MANY and text < _TOO_LONG
+        # A frame has an octet at least.
+        possible = possible and ends % 8 == 0 and ends // 8 <= size and times in ((8, ends) if ends else (0,))
+        if format_ != _FORMAT or not possible:
             raise ConnectionRefusedError(_ANOTHER)
-        times, ends, text, size = sizes
-        said = self._read(memoryview(bytearray(times + ends + text)))
+        said = self._read(times + ends + text, _unused)
         if not ends:
             if text:
                 raise ConnectionRefusedError(bytes(said).decode(errors="replace"))
@@ -341,19 +349,34 @@ class _Connection:
             received_at = np.frombuffer(said[:times], "<i8")
             frame_ends = np.frombuffer(said[times : times + ends], "<i8")
             version, dialect, receiver, malformed = json.loads(bytes(said[times + ends :]))
-            if frame_ends[-1] != size or len(received_at) not in (1, len(frame_ends)):
+            if frame_ends[-1] != size or (np.diff(frame_ends, prepend=0) < 1).any():
+                raise ConnectionRefusedError(_ANOTHER)
+            if not all(isinstance(one, str) for one in (version, dialect, receiver, malformed or "")):
                 raise ConnectionRefusedError(_ANOTHER)
         except (ValueError, TypeError, RecursionError):
             raise ConnectionRefusedError(_ANOTHER) from None
         return FrameBatch(
-            self._read(_memory(size)),
+            self._read(size, _memory),
             frame_ends,
             first,
             received_at if len(received_at) > 1 else int(received_at[0]),
             *(version, dialect, receiver, malformed),
         )
 
-    def _read(self, into: memoryview) -> memoryview:
+    def _read(self, size: int, memory: Callable[[int], memoryview]) -> memoryview:
+        """The next ``size`` octets."""
+        if size <= _KEPT:
+            return self._fill(memory(size))
+        # What else listens there may say any size, so memory is taken as the octets come.
+        piece, came = np.empty(_KEPT, np.uint8), 0
+        while came < size:
+            if came:
+                piece.resize(min(size, 2 * came), refcheck=False)
+            self._fill(piece[came:].data)
+            came = len(piece)
+        return piece.data
+
+    def _fill(self, into: memoryview) -> memoryview:
         """Fill ``into``, and return it."""
         left = into
         while left:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from spark_stomp.frameserver.client import (
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
 from spark_stomp.options.endpoint import is_loopback
+from spark_stomp.threads import Worker
 
 log = get_log(__name__)
 
@@ -123,7 +125,8 @@ class FrameServer:
         self._closed = False
         self._listener = listening(address.host, address.port, patience)
         self.address = replace(address, port=self._listener.getsockname()[1])
-        threading.Thread(target=self._accept, name="stomp-frame-server", daemon=True).start()
+        # Nobody waits for an answer that cannot come.
+        Worker("stomp-frame-server", self._accept, ended=self.close).start()
 
     def expect(self, tickets: Iterable[RangeTicket]) -> None:
         """Expect ``tickets`` from now on: :attr:`read_at` becomes None until all of them have been read."""
@@ -159,9 +162,8 @@ class FrameServer:
             except OSError:
                 time.sleep(_LISTEN_POLL)  # closed; or no descriptor is left
                 continue
-            serving = threading.Thread(target=self._serve, args=(accepted,), name="stomp-frames", daemon=True)
             try:
-                serving.start()
+                Worker("stomp-frames", partial(self._serve, accepted)).start()
             except RuntimeError:
                 accepted.close()  # no thread is left
 

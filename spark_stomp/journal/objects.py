@@ -177,8 +177,9 @@ class DedupLog:
     def __init__(self, store: Objects, most: int) -> None:
         self._store = store
         sizes = KeysName.sizes(store.names(KEYS))
-        found = {name: unpack_keys(store.reread(f"{KEYS}/{name}")) for name in sizes}
-        broken = [name for name in sizes if sizes[name] != name.size or found[name] is None]
+        whole = (name for name in sizes if sizes[name] == name.size)
+        found = {name: unpack_keys(store.reread(f"{KEYS}/{name}")) for name in whole}
+        broken = [name for name in sizes if found.get(name) is None]
         # A writer puts one object after the other, so a crash can leave only its last one unfinished. No
         # frame of these keys was deleted yet.
         last = {name.writer: name for name in sizes}

@@ -190,7 +190,10 @@ def list_journal(store: Objects, max_remembered: int) -> Listing:
 def _newest_state(store: Objects) -> tuple[State | None, list[str]]:
     """The newest state that can be read, and what is wrong with newer ones."""
     broken: list[str] = []
-    for name in reversed(StateName.sizes(store.names(STATES))):
+    for name, size in reversed(StateName.sizes(store.names(STATES)).items()):
+        if size != name.size:
+            broken.append(f"{STATES}/{name} is damaged: it has {size} bytes, not {name.size}")
+            continue
         raw = store.get(f"{STATES}/{name}")
         try:
             return State.decode(name.writer, raw), broken

@@ -11,30 +11,29 @@ message that the broker cannot deliver in turns.py.
 Invariants:
 
 - Only this thread drives the connection. Others read the status, wake the thread, or stop it.
-- The thread never ends silently: its error is in the status, and the query fails.
+- If the thread fails, its error is in the status, and the query fails.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 
 from spark_stomp.errors import (
     ConnectFailed,
-    DeliveryError,
     MalformedMessageError,
     MessageUndeliverable,
     StompError,
 )
-from spark_stomp.logs import about, get_log, in_context
+from spark_stomp.logs import about, get_log
 from spark_stomp.quoting import listed
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.reading import Common, Reading
 from spark_stomp.receiver.status import ReceiverStatus
 from spark_stomp.receiver.subscription import ReceiverSettings, no_progress
 from spark_stomp.receiver.turns import Turns
+from spark_stomp.threads import Worker
 from spark_stomp.transport import open_connection
 from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next_attempt
 
@@ -65,18 +64,20 @@ class Receiver:
         self._deliveries = deliveries
         self._common = Common(settings, deliveries, on_news)
         self._login_accepted: float | None = None
-        self.failure: StompError | None = None
+        self._failure: StompError | None = None
         self._undeliverable: MessageUndeliverable | None = None
         self._turns = Turns(settings.destinations)
         self._kind = kind
         self.reading = kind(self._common, self._turns.now)
-        self._thread = threading.Thread(
-            target=in_context(self._run), name=f"stomp-receiver-{settings.name}", daemon=True
-        )
+        self._worker = Worker(f"stomp-receiver-{settings.name}", self._run, ended=self._common.notify)
 
     def start(self) -> None:
         """Start the thread, which connects and subscribes; failures appear in :meth:`status`."""
-        self._thread.start()
+        self._worker.start()
+
+    @property
+    def failure(self) -> StompError | None:
+        return self._failure or self._worker.failure
 
     def status(self) -> ReceiverStatus:
         """A snapshot of the receiver, over one connection."""
@@ -132,8 +133,7 @@ class Receiver:
         self._common.stopping.deadline = time.monotonic() + timeout
         self._common.stopping.set()
         self.wake()
-        if self._thread.is_alive():
-            self._thread.join(timeout + _JOIN_MARGIN)
+        self._worker.stop(timeout + _JOIN_MARGIN)
         self._deliveries.close()
 
     # Everything below runs in the receiver's thread.
@@ -153,14 +153,8 @@ class Receiver:
             self._undeliverable = error
             log.error("ended: %s", error)
         except StompError as error:
-            self.failure = error
             log.error("ended: %s", error)
-        except Exception as error:
-            # A thread that ends silently would look like an empty queue.
-            self.failure = DeliveryError(f"receiver {self._settings.name} failed unexpectedly: {error!r}")
-            log.exception("failed unexpectedly")
-        finally:
-            self._common.notify()
+            raise
 
     def _use_one_connection(self) -> None:
         """Open a connection, subscribe, and receive until its turn or the receiver ends, or raise why not."""
@@ -197,7 +191,7 @@ class Receiver:
         reading, common = self.reading, self._common
         if not reading.retries:
             if common.stopping.deadline is None:
-                self.failure, common.stopping.deadline = error, 0.0
+                self._failure, common.stopping.deadline = error, 0.0
             return
         now, was_connected = common.reader.clock(), common.connections.connected
         end = reading.how_it_ended(error)

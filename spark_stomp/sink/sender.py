@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 
 from spark_stomp.brokers import Dialect
@@ -24,7 +25,8 @@ from spark_stomp.sink.progress import Outage, Progress
 from spark_stomp.sink.queues import question_about, refusal_of
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
-from spark_stomp.transport import Connection, Pump, open_connection
+from spark_stomp.threads import Worker
+from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.retry import is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
@@ -32,8 +34,8 @@ log = get_log(__name__)
 # How many connections in a row may end at one message that was sent alone, before any receipt, until the log
 # says so. A broker that starts again may end one or two.
 _MOST_ENDED = 3
-# Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things.
-_READ = 256 << 10
+_TICK = 0.05  # seconds between two rounds of the pump: so late may the last message be, and a heart-beat
+_READ = 256 << 10  # bytes of one read: thousands of receipts, and little memory if other things come
 
 
 class Sender:
@@ -44,8 +46,8 @@ class Sender:
     order.
 
     If the connection breaks, the sender connects again, and sends again what was not confirmed, at first one
-    message alone, in the thread that calls the methods. Between two calls, the thread of a Pump sends what is
-    queued, sends heart-beats and receives.
+    message alone, in the thread that calls the methods. Between two calls, a thread of its own sends what is
+    queued, sends heart-beats and receives: the pump. Spark may compute for a long time between two messages.
 
     The errors of :meth:`open`, :meth:`send` and :meth:`finish` say how many messages were confirmed, and end
     with ``afterwards``. They are:
@@ -91,7 +93,7 @@ class Sender:
         self._silent: set[str] = set()  # addresses that have confirmed nothing since the last receipt
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
         self._lock = threading.Lock()
-        self._pump: Pump | None = None
+        self._pump: Worker | None = None
         self._window = ReceiptWindow(options.receipt_window, options.receipt_window_bytes)
         self._progress = Progress(options.receipt_timeout, options.blocked_timeout)
         self._figures = TaskFigures()
@@ -169,7 +171,7 @@ class Sender:
 
     def _require_queues(self, connection: Connection) -> None:
         """Make sure that the queues exist that no SEND declares (contract S.14)."""
-        by_name = None if self._speaks is None else self._speaks[1].outgoing.by_name
+        by_name = connection.dialect.outgoing.by_name
         if by_name is None or not self._window.unsent:
             return
         # Dead letters may be added meanwhile. What was left out needs no queue any more.
@@ -211,8 +213,7 @@ class Sender:
                 f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
                 f"{options.receipt_timeout:g}s and blockedTimeout {options.blocked_timeout:g}s)"
             )
-        assert self._speaks is not None, "there is a connection"
-        dialect = self._speaks[1]
+        dialect = connection.dialect
         if dialect.unknown and not self._window.confirmed:
             sent = counted(self._window.in_flight, "message")
             raise ReceiptTimeout(
@@ -284,10 +285,11 @@ class Sender:
             log.warning("%s", self._outage.summary())
             self._outage = None
 
-    def _keep_alive(self) -> None:
-        """One step of the pump: send what is queued, send heart-beats, and read what the broker sends."""
-        assert self._connection is not None
-        self._poll(self._connection, 0)
+    def _keep_alive(self, connection: Connection) -> None:
+        """What the pump does. Whoever has the lock moves bytes, so it need not be woken."""
+        while self._pump is not None and self._pump.goes_on(_TICK):
+            with self._lock:
+                self._poll(connection, 0)
 
     # --- one connection after the other
 
@@ -317,7 +319,8 @@ class Sender:
             connection = open_connection(self._options.connection, receipt_prefix=RECEIPT_PREFIX)
             self._connection = connection
             self._begin(connection)
-            self._pump = Pump(connection, self._keep_alive, self._lock, "stomp-sender")
+            self._pump = Worker(f"stomp-sender-{connection.peer}", partial(self._keep_alive, connection))
+            self._pump.start()
         return self._connection
 
     def _begin(self, connection: Connection) -> None:
@@ -326,10 +329,7 @@ class Sender:
         Raises:
             ConnectionLost: the frames of this task were made for another version or another kind of broker.
         """
-        speaks = (
-            str(connection.session.version),
-            self._options.connection.dialect(connection.session.server),
-        )
+        speaks = str(connection.session.version), connection.dialect
         if self._speaks not in (None, speaks):
             raise ConnectionLost(
                 f"{connection.peer} is another kind of broker, or speaks another version of STOMP, than the "
@@ -495,5 +495,5 @@ class Sender:
 
     def _stop_pump(self) -> None:
         if self._pump is not None:
-            self._pump.stop()
+            self._pump.stop(60.0)  # a round waits for nothing
             self._pump = None

@@ -31,15 +31,15 @@ from contextlib import suppress
 from spark_stomp.errors import (
     CheckpointMismatch,
     CheckpointUnreadable,
-    DeliveryError,
     StompError,
     UnsupportedError,
 )
 from spark_stomp.frameserver import FrameServer, RangeTicket
-from spark_stomp.logs import get_log, in_context
+from spark_stomp.logs import get_log
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import ONE_BATCH
+from spark_stomp.threads import Worker
 
 log = get_log(__name__)
 
@@ -92,8 +92,7 @@ class CommitWatch:
     """Calls ``check`` in its own thread: several times a second, when asked, and once more at the end.
 
     The pause between two calls is 0.1 s. While nobody asks it doubles, up to ``longest_pause`` seconds. The
-    first exception of ``check`` ends the thread, sets ``failure`` and calls ``on_failure``. The thread is a
-    daemon, unlike those of an executor, because a call that hangs must not keep the process alive.
+    first exception of ``check`` ends the thread, sets ``failure`` and calls ``on_failure``.
     """
 
     def __init__(
@@ -107,15 +106,17 @@ class CommitWatch:
         self._on_failure = on_failure
         self._longest_pause = max(_PAUSE, longest_pause)
         self._asked: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
-        self._stopping = threading.Event()
+        self._asking: list[threading.Event] = []  # those that the present look answers
         self._over = False
-        self.failure: StompError | None = None
-        self._thread = threading.Thread(
-            target=in_context(self._run), name="stomp-commit-watcher", daemon=True
-        )
+        self._worker = Worker("stomp-commit-watcher", self._run, ended=self._ended)
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
+
+    @property
+    def failure(self) -> StompError | None:
+        """The error that ended the thread."""
+        return self._worker.failure
 
     def ask(self) -> threading.Event:
         """Ask for a look at once. Returns an event, set after the first look that begins after this call."""
@@ -129,40 +130,31 @@ class CommitWatch:
         True also if the thread is stopping or has ended.
         """
         looked = self.ask()
-        return self._over or self._stopping.is_set() or looked.wait(timeout)
+        return self._over or self._worker.is_stopping or looked.wait(timeout)
 
     def stop(self, timeout: float) -> bool:
         """Look once more, then end the thread. False if it did not end within ``timeout`` seconds."""
-        self._stopping.set()
+        self._worker.stop(0.0)
         self.ask()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
+        return self._worker.stop(timeout)
 
     # Everything below runs in the thread.
 
     def _run(self) -> None:
         pause, stopping = _PAUSE, False
-        asked: list[threading.Event] = []
-        try:
-            while not stopping:
-                asked = self._await_turn(pause)
-                pause = _PAUSE if asked else min(pause * 2, self._longest_pause)
-                stopping = self._stopping.is_set()
-                self._check()
-                _answer(asked)
-        except StompError as error:
-            self.failure = error
-        except Exception as error:
-            # If the thread died in silence, messages would wait for their ACKs while Spark calls nothing.
-            self.failure = DeliveryError(f"watching for commits failed unexpectedly: {error!r}")
-            log.exception("watching for commits failed unexpectedly")
-        finally:
-            # First ``_over``, then the answers: a caller who asks too late for an answer sees ``_over``.
-            self._over = True
-            _answer([*asked, *self._await_turn(0.0)])
-            if self.failure is not None:
-                self._on_failure()
+        while not stopping:
+            self._asking = self._await_turn(pause)
+            pause = _PAUSE if self._asking else min(pause * 2, self._longest_pause)
+            stopping = self._worker.is_stopping
+            self._check()
+            _answer(self._asking)
+
+    def _ended(self) -> None:
+        # First ``_over``, then the answers: a caller who asks too late for an answer sees ``_over``.
+        self._over = True
+        _answer([*self._asking, *self._await_turn(0.0)])
+        if self.failure is not None:
+            self._on_failure()
 
     def _await_turn(self, pause: float) -> list[threading.Event]:
         """Wait ``pause`` seconds, or until a look is asked for. Returns the events of those who asked."""

@@ -13,13 +13,13 @@ Invariants:
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 
 from spark_stomp.errors import JournalError, StompError
 from spark_stomp.journal import Journal, NoRoom
-from spark_stomp.logs import get_log, in_context
+from spark_stomp.logs import get_log
 from spark_stomp.receiver import Block, Deliveries, Log
+from spark_stomp.threads import Worker
 
 log = get_log(__name__)
 
@@ -69,15 +69,12 @@ class JournalWriter:
         self._flush_acks = journal.acked + _FLUSH_ACKS
         # The first step deletes whatever may go: the last run may have ended on a full disk.
         self._trim_objects = 1
-        self._failure: StompError | None = None
-        self._work = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=in_context(self._run), name="stomp-journal", daemon=True)
+        self._worker = Worker("stomp-journal", self._run, ended=self._ended, unexpected=JournalError)
 
     @property
     def failure(self) -> StompError | None:
         """The error that ended the writer."""
-        return self._failure
+        return self._worker.failure
 
     @property
     def acks_when_durable(self) -> bool:
@@ -100,11 +97,11 @@ class JournalWriter:
         return sum(receiver.inbox.pending for receiver in self._receivers)
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
 
     def wake(self) -> None:
         """A receiver has new frames, or other news: let the thread look. May be called from any thread."""
-        self._work.set()
+        self._worker.wake()
 
     def commit(self, position: int) -> bool:
         """Spark has committed everything below ``position``. False if that was known already."""
@@ -116,7 +113,7 @@ class JournalWriter:
             self._keep_from = before
             # The commit may have made room. The writer's thread will check that.
             self._is_full = False
-        self._work.set()
+        self._worker.wake()
         return True
 
     def stop(self, timeout: float) -> None:
@@ -124,39 +121,29 @@ class JournalWriter:
 
         If the writer's thread takes longer, it closes the journal when it ends.
         """
-        self._stopping.set()
-        self._work.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        if not self._thread.is_alive():
+        if self._worker.stop(timeout):
             self.journal.close()
 
     # Everything below runs in the writer's thread.
 
     def _run(self) -> None:
         try:
-            while not self._stopping.is_set():
-                self._work.clear()
-                if not self.step() and not self._work.wait(_FLUSH_AFTER):
+            while not self._worker.is_stopping:
+                if not self.step() and not self._worker.wait(_FLUSH_AFTER):
                     self.journal.flush()
-                    self._work.wait()
+                    self._worker.wait()
             self.journal.commit(self.log.committed)
             self.journal.flush()
         except StompError as error:
             log.error("%s", error)
-            try:
-                if isinstance(error, NoRoom):
-                    self._make_room()
-            finally:
-                self._failure = error
-        except Exception as error:
-            # If the thread died in silence, it would look like an empty queue.
-            self._failure = JournalError(f"the journal's writer failed unexpectedly: {error!r}")
-            log.exception("the journal's writer failed unexpectedly")
-        finally:
-            self._changed()
-            if self._stopping.is_set():
-                self.journal.close()
+            if isinstance(error, NoRoom):
+                self._make_room()
+            raise
+
+    def _ended(self) -> None:
+        self._changed()
+        if self._worker.is_stopping:
+            self.journal.close()
 
     def _make_room(self) -> None:
         """The disk is full: before the query fails, Spark gets what is durable, and all of that is deleted.
@@ -165,9 +152,8 @@ class JournalWriter:
         """
         self._is_full = True
         try:
-            while self._holds_anything() and not self._stopping.is_set():
-                self._work.wait()
-                self._work.clear()
+            while self._holds_anything() and not self._worker.is_stopping:
+                self._worker.wait()
                 self._trim(self.log.committed)
         except StompError as error:
             log.error("no room was made: %s", error)
@@ -187,7 +173,7 @@ class JournalWriter:
     def _write(self) -> bool:
         """Make waiting frames durable. False if there were none, or if there was no room."""
         if self.unwritten and (linger := self.journal.linger):
-            self._stopping.wait(linger)
+            self._worker.sleep(linger)
         taken = [(one, block) for one in self._receivers for block in self._taken(one)]
         if not taken:
             return False

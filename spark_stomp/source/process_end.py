@@ -13,7 +13,8 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-from spark_stomp.logs import get_log, in_context
+from spark_stomp.logs import get_log
+from spark_stomp.threads import Worker
 
 log = get_log(__name__)
 
@@ -51,7 +52,7 @@ class SigtermHandler:
         # First ignore a second signal. Then start a thread for the work, because the interrupted code may
         # hold a lock that the work needs.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        threading.Thread(target=in_context(self.finish), name="stomp-terminate").start()
+        Worker("stomp-terminate", self.finish, daemon=False).start()
 
     def finish(self) -> None:
         """Run ``work`` and end the process."""
@@ -74,20 +75,19 @@ class ParentWatch:
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
-        self._stopping = threading.Event()
+        self._worker = Worker("stomp-parent-watch", self._watch)
 
     def start(self) -> None:
         if started_by_spark():
-            parent = os.getppid()
-            watch = in_context(lambda: self._watch(parent))
-            threading.Thread(target=watch, name="stomp-parent-watch", daemon=True).start()
+            self._parent = os.getppid()
+            self._worker.start()
 
     def stop(self) -> None:
-        self._stopping.set()
+        self._worker.stop(0.0)
 
-    def _watch(self, parent: int) -> None:
-        while not self._stopping.wait(_PERIOD):
-            if os.getppid() != parent:
+    def _watch(self) -> None:
+        while self._worker.goes_on(_PERIOD):
+            if os.getppid() != self._parent:
                 log.warning("the driver's JVM has ended, so this process ends too")
                 self._work()
                 return

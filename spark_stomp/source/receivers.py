@@ -6,8 +6,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import wait
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from spark_stomp.arrow import Oddity
@@ -38,6 +40,7 @@ from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
 from spark_stomp.source.stream_log import StreamLog, find_ends
 from spark_stomp.status.receivers import ReceiverPart
 from spark_stomp.status.source import JournalPart
+from spark_stomp.threads import aside
 
 
 class News:
@@ -202,14 +205,8 @@ class ReceiverGroup:
         deadline = time.monotonic() + timeout
         if self._writer is not None:
             self._writer.stop(timeout / 2)
-        stops = [
-            threading.Thread(target=receiver.stop, args=(max(0.0, deadline - time.monotonic()),), daemon=True)
-            for receiver in self._receivers
-        ]
-        for stop in stops:
-            stop.start()
-        for stop in stops:
-            stop.join(max(0.0, deadline + 1.0 - time.monotonic()))
+        remaining = max(0.0, deadline - time.monotonic())
+        wait([aside(partial(one.stop, remaining)) for one in self._receivers], remaining + 1.0)
         self.frame_server.close()
 
     def figures(self) -> dict[str, Any]:

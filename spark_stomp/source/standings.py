@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,10 +9,11 @@ from dataclasses import replace
 from typing import Final
 
 from spark_stomp.errors import PasswordUnreadable, StompError, UnsupportedError
-from spark_stomp.logs import get_log, in_context
+from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import listed, shown
 from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.threads import Worker
 from spark_stomp.transport.addresses import machines_of
 from spark_stomp.transport.logins import fingerprint, password_of
 from spark_stomp.transport.standing import LoginNotAccepted, NotTold, Told, standing, why_withheld
@@ -64,22 +64,20 @@ class Standings:
         self._ends = self._tried = False
         # When the queues were last asked for, all of them.
         self._asked_at = float("-inf")
-        self._woken = threading.Event()
-        self._stopping = threading.Event()
+        self._worker = Worker("stomp-standings", self._run)
 
     def start(self) -> None:
         if self._queues:
-            threading.Thread(target=in_context(self._run), name="stomp-standings", daemon=True).start()
+            self._worker.start()
 
     def stop(self) -> None:
         """Ask no more. A question that is under way is not waited for."""
-        self._stopping.set()
-        self._woken.set()
+        self._worker.stop(0.0)
 
     def begin_run_that_ends(self) -> None:
         """Find out now, of one queue, whether the broker tells: at the end of the run somebody waits."""
         self._ends = True
-        self._woken.set()
+        self._worker.wake()
 
     def withheld(self, since: float) -> int | None:
         """How many messages wait that nobody has and the query does not get, by questions after the monotonic
@@ -95,7 +93,7 @@ class Standings:
         if asked_at >= since and not left and all(one.standing.ready is not None for one in told):
             return 0
         if asked_at < since or time.monotonic() - asked_at >= _AGAIN:
-            self._woken.set()
+            self._worker.wake()
         settled = asked_at >= since + max((one.settling for one in told), default=0.0)
         return left if settled else None
 
@@ -118,17 +116,14 @@ class Standings:
 
     def _run(self) -> None:
         self._warn_of_names()
-        while not self._stopping.is_set():
-            self._woken.wait(_PERIOD)
-            if self._stopping.is_set():
-                return
+        while self._worker.goes_on(_PERIOD):
             try:
                 self.ask()
             except Exception as error:  # noqa: BLE001 - no figure may end the thread, for which a run waits
                 log.warning("how much waits in the queues is not known: %r", error)
                 self.told, self._not_told = {}, {*self._queues}
             # Who waits looks at what was told, and asks again.
-            self._woken.clear()
+            self._worker.wait(0.0)
             self._on_told()
 
     def ask(self) -> None:
@@ -152,7 +147,7 @@ class Standings:
         for queue, own in readers.most_common(most):
             dialect = at[queue].dialect
             late = time.monotonic() - begun > _LONGEST
-            if dialect is None or queue in self._not_told or self._stopping.is_set() or late:
+            if dialect is None or queue in self._not_told or self._worker.is_stopping or late:
                 continue
             asked_at = time.monotonic()
             try:

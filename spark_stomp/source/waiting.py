@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
-from spark_stomp.logs import get_log, in_context
+from spark_stomp.logs import get_log
 from spark_stomp.quoting import counted, duration, listed
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import by_the_clock
@@ -27,6 +26,7 @@ from spark_stomp.source.planning import (
     Situation,
 )
 from spark_stomp.status.receivers import Observed, Waiting
+from spark_stomp.threads import Worker
 from spark_stomp.transport.standing import Told, waits
 
 log = get_log(__name__)
@@ -212,18 +212,18 @@ class Monitor:
         self._since: float | None = None
         self._began = self._due = 0.0
         self._fastest = 0.0  # since memory was given back
-        self._stopping = threading.Event()
+        self._worker = Worker("stomp-monitor", self._run)
 
     def start(self) -> None:
         self._seen.append((time.monotonic(), self._counts()))
-        threading.Thread(target=in_context(self._run), name="stomp-monitor", daemon=True).start()
+        self._worker.start()
 
     def stop(self) -> None:
-        self._stopping.set()
+        self._worker.stop(0.0)
 
     def _run(self) -> None:
         told = False
-        while not self._stopping.wait(_PERIOD):
+        while self._worker.goes_on(_PERIOD):
             try:
                 self.observe(time.monotonic())
             except Exception:  # no figure may end the thread, and what it said last is no news

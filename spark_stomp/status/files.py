@@ -17,7 +17,6 @@ import json
 import os
 import platform
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
@@ -41,10 +40,11 @@ from spark_stomp.files import (
     resolve,
     without_credentials,
 )
-from spark_stomp.logs import get_log, in_context
+from spark_stomp.logs import get_log
 from spark_stomp.options import SinkOptions, SourceOptions
 from spark_stomp.quoting import listed
 from spark_stomp.status.source import Figures, ids_space, lasting
+from spark_stomp.threads import Worker, aside
 
 log = get_log(__name__)
 
@@ -203,15 +203,7 @@ def within(timeout: float, work: Callable[[], T], instead: T) -> T:
 
     The work is done in another thread, and goes on there after the timeout: a file system may hang.
     """
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - raised below
-            future.set_exception(error)
-
-    threading.Thread(target=in_context(run), name="stomp-aside", daemon=True).start()
+    future = aside(work)
     return future.result() if wait([future], timeout).done else instead
 
 
@@ -246,16 +238,14 @@ class StatusWriter:
         self._written: Figures | None = None
         self._written_at = 0.0
         self._failing = False
-        self._woken = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=in_context(self._run), name="stomp-status", daemon=True)
+        self._worker = Worker("stomp-status", self._run)
 
     def start(self) -> None:
         """Begin to write. Waits at most 10 s until the file is this source's, so that the next one sees it.
 
         Raises OptionError if ``statusFile`` names something that cannot be the file.
         """
-        self._thread.start()
+        self._worker.start()
         if wait([self._claimed], _OPEN).done:
             self._claimed.result()
         else:
@@ -263,14 +253,11 @@ class StatusWriter:
 
     def write_soon(self) -> None:
         """Look for news now."""
-        self._woken.set()
+        self._worker.wake()
 
     def stop(self, timeout: float) -> None:
         """Write once more, then end. Waits at most ``timeout`` seconds for that."""
-        self._stopping.set()
-        self._woken.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._worker.stop(timeout)
 
     # Everything below runs in the writer's thread.
 
@@ -281,10 +268,9 @@ class StatusWriter:
             self._claimed.set_exception(error)
             return
         self._claimed.set_result(None)
-        while not self._stopping.is_set():
+        while not self._worker.is_stopping:
             self._step(running=True)
-            self._woken.wait(self._file.look_every)
-            self._woken.clear()
+            self._worker.wait(self._file.look_every)
         self._step(running=False)
 
     def _open(self) -> None:

@@ -1,7 +1,7 @@
 """Moves bytes between one stream and one client session, and returns the events of the session.
 
 One thread at a time drives a connection, and only that thread calls its session. Meanwhile other threads may
-call only ``wake``. A :class:`Pump` keeps a connection alive while its owner is busy.
+call only ``wake``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import selectors
 import socket
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
@@ -19,7 +18,6 @@ from spark_stomp.errors import (
     BrokerError,
     ConnectFailed,
     ConnectionLost,
-    DeliveryError,
     HeartbeatLost,
     LoginRefused,
     ReceiptTimeout,
@@ -27,7 +25,6 @@ from spark_stomp.errors import (
     StompError,
     TransportError,
 )
-from spark_stomp.logs import get_log, in_context
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConnection,
@@ -36,13 +33,13 @@ from spark_stomp.protocol import (
     Event,
     HeartbeatReceived,
     ReceiptReceived,
+    SessionState,
 )
+from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.transport.addresses import ADDRESSES, may_be_the_node
 from spark_stomp.transport.broker_errors import broker_error, connect_refused
 from spark_stomp.transport.hiding import without_secrets
 from spark_stomp.transport.stream import READ_SIZE, Stream, TlsSession
-
-log = get_log(__name__)
 
 # Seconds of the longest wait for a socket. Events and wake-ups end it earlier.
 _IDLE_POLL = 60.0
@@ -51,9 +48,6 @@ _IDLE_POLL = 60.0
 _ROUND_BYTES = 4 << 20
 # The most bytes that a receiver without room reads from a broken connection: enough for an ERROR frame.
 _LAST_WORDS = 64 << 10
-# Seconds between two rounds of a pump. A message may wait this long to be sent if no other one follows it,
-# and a heart-beat may be this late.
-_TICK = 0.05
 # Seconds to wait for the receipt of DISCONNECT, unless the caller says how long.
 _DISCONNECT_TIMEOUT = 5.0
 # Any byte of a frame. Between two frames there are only EOLs and, from some peers, NULs.
@@ -102,6 +96,7 @@ class Connection:
         self._names = names
         self._outgoing = memoryview(b"")
         self._failure: StompError | None = None
+        self._error: ErrorReceived | None = None  # of which the next poll tells
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
@@ -122,16 +117,33 @@ class Connection:
 
     @property
     def ended(self) -> bool:
-        """Whether the connection has ended. :meth:`poll` raises the reason after the last events."""
-        return self._failure is not None
+        """Whether the connection has ended. :meth:`poll` returns the ERROR, or raises the reason at last."""
+        return self._failure is not None or self.session.state is SessionState.FAILED
 
     def require_open(self) -> None:
-        """Raise the error that ended the connection, if it has ended.
-
-        The session may not know of it, and would still queue frames.
-        """
+        """Raise the error that ended the connection, if it has ended."""
+        if self._error is not None:
+            raise self.error_of(self._error)
         if self._failure is not None:
             raise self._failure
+
+    def request(
+        self, command: str, headers: HeaderPairs = (), body: bytes = b"", *, receipt: str | None = None
+    ) -> None:
+        """Queue a frame, as the session does, or raise the error that ended the connection.
+
+        The session may not know of that, and would still queue it.
+        """
+        self.require_open()
+        self.session.request(command, headers, body, receipt=receipt)
+
+    def keep(self, error: ErrorReceived) -> None:
+        """``error`` came together with what was awaited: the next :meth:`poll` returns it."""
+        self._error = error
+
+    def may_quote(self, names: Collection[str]) -> None:
+        """The broker may quote ``names``, such as destinations: they do not say what an ERROR means."""
+        self._names = (*self._names, *names)
 
     @property
     def has_unsent(self) -> bool:
@@ -169,6 +181,9 @@ class Connection:
         those that are received are not among the events. Raises RemoteProtocolError or ConnectionLost, but
         only after all earlier events were returned.
         """
+        if self._error is not None:
+            error, self._error = self._error, None
+            return [error]
         self.require_open()
         self._most = most
         self._write()
@@ -229,10 +244,9 @@ class Connection:
         Raises ReceiptTimeout if it has not arrived after ``timeout`` seconds (5 by default), or about
         ``most`` bytes; BrokerError on an ERROR frame; or an error of :meth:`poll`.
         """
-        self.require_open()
         timeout = _DISCONNECT_TIMEOUT if timeout is None else timeout
         deadline, before = self._clock() + timeout, self.received
-        self.session.request("DISCONNECT", receipt=self.session.new_receipt())
+        self.request("DISCONNECT", receipt=self.session.new_receipt())
         while True:
             for event in self.poll(max(0.0, deadline - self._clock())):
                 if isinstance(event, Disconnected) and event.confirmed:
@@ -250,8 +264,11 @@ class Connection:
         timeout: float,
         take: Callable[[Sequence[Event]], None] = lambda events: None,
         poll: Callable[[float], list[Event]] | None = None,
+        others_wait: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Poll until these receipts are received. No other request may be unanswered meanwhile.
+        """Poll until these receipts are received.
+
+        An ERROR that came with the last one, and answers none of them, is the next poll's.
 
         Args:
             requests: what to call each request in errors, by the id of its receipt, in the order of sending.
@@ -260,6 +277,8 @@ class Connection:
             take: called with the other events of each round. They are not kept here, because a broker may
                 send endless messages and no receipt.
             poll: called in place of :meth:`poll`.
+            others_wait: called after each round: whether other requests had no answer before it. An ERROR
+                that names none may then answer any.
 
         Raises:
             ReceiptTimeout: the receipt was not received in time.
@@ -269,26 +288,30 @@ class Connection:
         missing, begun = dict(requests), self._clock() - self.rested
         while missing:
             events = (poll or self.poll)(max(0.0, self._left(begun, timeout)))
-            others: list[Event] = []
+            ambiguous, others = others_wait(), list[Event]()
             for event in events:
                 if isinstance(event, ReceiptReceived) and missing.pop(event.receipt_id, None) is not None:
                     begun = self._clock() - self.rested
+                elif isinstance(event, ErrorReceived) and not missing:
+                    self.keep(event)
                 elif isinstance(event, ErrorReceived):
                     take(others)
                     # An ERROR of RabbitMQ or Artemis does not name the request. It must be the first one
                     # without an answer, because they answer in order.
-                    named = event.receipt_id or next(iter(missing), "")
-                    raise self.error_of(event, missing.get(named, ""))
+                    first = "" if ambiguous else next(iter(missing))
+                    raise self.error_of(event, missing.get(event.receipt_id or first, ""))
                 else:
                     others.append(event)
             take(others)
             if missing and self._left(begun, timeout) <= 0:
-                what = next(iter(missing.values()))
-                late = ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
-                if self.dialect.unknown is None:
-                    # A known broker confirms everything, but hangs if a node or a majority of them is away.
-                    late.verdict = "passes"
-                raise late
+                raise self._late(next(iter(missing.values())), timeout)
+
+    def _late(self, what: str, timeout: float) -> ReceiptTimeout:
+        late = ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
+        if self.dialect.unknown is None:
+            # A known broker confirms everything, but hangs if a node or a majority of them is away.
+            late.verdict = "passes"
+        return late
 
     def _left(self, begun: float, timeout: float) -> float:
         """Seconds left of a ``timeout`` that began at ``begun``. Time that was rested does not count."""
@@ -401,52 +424,3 @@ class Connection:
             self._outgoing = self._outgoing[sent:]
             if self._outgoing:
                 return
-
-
-class Pump:
-    """Calls ``work`` again and again in its own thread, to keep a connection alive while its owner is busy.
-
-    Spark may compute for a long time between two messages that it sends. Without heart-beats in that time the
-    broker would close the connection.
-
-    Owner and pump use the connection only while they hold ``lock``. The owner moves bytes itself while it
-    holds the lock, so it need not notify the pump. If ``work`` fails, the pump ends, and ``failure`` is the
-    error.
-
-    Args:
-        connection: the connection; its ``peer`` is a part of the thread's name.
-        work: what to do in each round.
-        lock: held during ``work``.
-        name: the beginning of the thread's name.
-    """
-
-    def __init__(
-        self, connection: Connection, work: Callable[[], object], lock: threading.Lock, name: str
-    ) -> None:
-        self.failure: StompError | None = None
-        self._work = work
-        self._lock = lock
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(
-            target=in_context(self._run), name=f"{name}-{connection.peer}", daemon=True
-        )
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread and wait for its end. The caller must not hold the lock. Stopping twice is fine."""
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(_TICK):
-            with self._lock:
-                try:
-                    self._work()
-                except StompError as error:
-                    self.failure = error
-                    return
-                except Exception as error:
-                    # If the thread ended in silence, nobody would send heart-beats any more.
-                    self.failure = DeliveryError(f"{self._thread.name} failed unexpectedly: {error!r}")
-                    log.exception("failed unexpectedly")
-                    return

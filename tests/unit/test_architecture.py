@@ -21,7 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("quoting",),
     ("errors", "logs"),
-    ("frame_batch",),
+    ("frame_batch", "threads"),
     ("protocol",),
     ("brokers",),
     ("options", "columns", "files"),

@@ -6,13 +6,14 @@ import logging
 import re
 import subprocess
 import sys
-import threading
-from contextvars import Context
+from contextvars import Context, copy_context
 from pathlib import Path
 
 import pytest
+from support.waiting import PATIENCE
 
-from spark_stomp.logs import about, get_log, in_context, lines_about
+from spark_stomp.logs import about, get_log, lines_about
+from spark_stomp.threads import Worker
 
 PACKAGE = Path(__file__).resolve().parents[2] / "spark_stomp"
 WHEN = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00"
@@ -87,13 +88,13 @@ class TestWhatALineIsAbout:
 
         def outer() -> None:
             about(query="flights")
-            thread = threading.Thread(target=in_context(inner))
-            thread.start()
-            thread.join()
+            worker = Worker("inner", inner)
+            worker.start()
+            assert worker.stop(PATIENCE)
             log.warning("outside")
 
         def whole() -> None:
-            in_context(outer)()
+            copy_context().run(outer)
             log.warning("elsewhere")
 
         # In its own context: tests before this one may have run queries in this thread.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -229,7 +230,83 @@ ANSWERS = {
     "more times than frames": head(16, 8, len(TEXT), 1) + TIME + TIME + ONE_END + TEXT + b"x",
     "half an end": head(8, 7, len(TEXT), 1) + TIME + ONE_END[:7] + TEXT + b"x",
     "ends elsewhere": head(8, 8, len(TEXT), 2) + TIME + ONE_END + TEXT + b"xx",
+    "ends that go back": head(8, 24, len(TEXT), 1) + TIME + ONE_END * 3 + TEXT + b"x",
+    "more frames than octets": head(8, 16, len(TEXT), 1) + TIME + ONE_END * 2 + TEXT + b"x",
+    "other types": head(8, 8, 17, 1) + TIME + ONE_END + b'["1.2", 5, "", 5]' + b"x",
+    "a text that is too long": head(0, 0, 1 << 24, 0),
+    "times of an error": head(1 << 30, 0, 5, 0),
+    "octets that nobody has": head(8, 8, 1, 1 << 31),
 }
+# What it says may be, and does not come.
+LARGEST = (1 << 31) - 1
+SAID = {
+    "octets": head(8, 8, len(TEXT), LARGEST) + TIME + LARGEST.to_bytes(8, "little") + TEXT,
+    "ends": head(8, LARGEST // 8 * 8, len(TEXT), LARGEST),
+    "times": head(LARGEST // 8 * 8, LARGEST // 8 * 8, len(TEXT), LARGEST),
+    "text": head(8, 8, (1 << 24) - 1, 1),
+    "error": head(0, 0, (1 << 24) - 1, 0),
+}
+
+
+def taken(ask: Callable[[], object]) -> int:
+    """The most bytes that are in memory at a time for ``ask``, which fails."""
+    frame_client._free.clear()
+    tracemalloc.start()
+    try:
+        with pytest.raises(FrameServerError):
+            ask()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
+def test_memory_is_taken_for_what_comes_and_not_for_what_is_said(said: bytes) -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(said)
+
+    with tcp_server(serve) as port:
+        address = FrameServerAddress("127.0.0.1", port, new_token())
+        assert taken(lambda: list(fetch(address, TICKET))) < 12 << 20
+
+
+def test_a_large_frame_comes_whole() -> None:
+    data = bytes(range(256)) * (100_000) + b"the end"
+    batch = FrameBatch(data, [len(data)], TICKET.low, 1, "1.2", "generic")
+    server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token()), lambda ticket: iter([batch]))
+    try:
+        (found,) = fetch(server.address, RangeTicket(TICKET.log, TICKET.low, TICKET.low + 1))
+        assert bytes(found.data) == data
+    finally:
+        server.close()
+
+
+def test_more_than_the_range_fails_the_task() -> None:
+    batch = FrameBatch(b"x" * 100, [*range(1, 101)], TICKET.low, 1, "1.2", "generic")
+    server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token()), lambda ticket: iter([batch]))
+    try:
+        rows = fetch(server.address, RangeTicket(TICKET.log, TICKET.low, TICKET.low + 5))
+        with pytest.raises(FrameServerError, match="delivered frames up to"):
+            next(rows)
+    finally:
+        server.close()
+
+
+def test_a_request_without_an_end_takes_little_memory(plain: Serving) -> None:
+    tracemalloc.start()
+    try:
+        with (
+            socket.create_connection((plain.address.host, plain.address.port)) as connection,
+            suppress(OSError),
+        ):
+            connection.sendall(plain.address.token.encode() + b" ")
+            for _ in range(64):
+                connection.sendall(b"x" * (1 << 20))
+        assert tracemalloc.get_traced_memory()[1] < 12 << 20
+    finally:
+        tracemalloc.stop()
+    assert plain.asked == []
 
 
 @pytest.mark.parametrize("said", ANSWERS.values(), ids=ANSWERS)

@@ -208,7 +208,7 @@ def test_a_connection_that_ends_with_its_last_receipt_fails_nothing_at_the_end()
             # As if stop() and a commit came together.
             receiver._common.stopping.deadline = time.monotonic() + 4
             receiver.acknowledge(1)
-            wait_until(lambda: not receiver._thread.is_alive(), what="the end")
+            wait_until(lambda: not receiver._worker.is_alive, what="the end")
     assert receiver.status().failure is None
 
 

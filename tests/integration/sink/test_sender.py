@@ -1007,7 +1007,7 @@ class TestTheClock:
     @pytest.fixture(autouse=True)
     def no_pump(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As in a process that does not run for a while."""
-        monkeypatch.setattr("spark_stomp.sink.sender.Pump", NoPump)
+        monkeypatch.setattr("spark_stomp.sink.sender.Worker", NoPump)
 
     def test_alone_proves_nothing(self, devbroker: DevBroker) -> None:
         options = {"receiptTimeout": "100ms", "blockedTimeout": "100ms"}
@@ -1035,5 +1035,8 @@ class NoPump:
     def __init__(self, *_: object) -> None:
         pass
 
-    def stop(self) -> None:
+    def start(self) -> None:
+        pass
+
+    def stop(self, timeout: float) -> None:
         pass

@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -145,6 +146,32 @@ class TestRabbitMQ:
             with pytest.raises(UnsupportedError, match="managementUrl cannot be asked: timed out"):
                 management.ask(managementUrl=f"http://127.0.0.1:{port}")
             assert left.wait(PATIENCE)
+
+    @pytest.mark.parametrize(
+        "says_more",
+        [
+            b"Content-Length: %d\r\n\r\n[" % (1 << 60),
+            b"Transfer-Encoding: chunked\r\n\r\n%x\r\n[" % (1 << 60),
+            b"Transfer-Encoding: chunked\r\n\r\n-1\r\n[",
+            b"X: " + b"x" * (1 << 20),
+        ],
+        ids=["length", "chunk", "less than nothing", "header"],
+    )
+    def test_memory_is_taken_for_what_comes_and_not_for_what_is_said(
+        self, management: Management, says_more: bytes
+    ) -> None:
+        def more(connection: socket.socket) -> None:
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" + says_more)
+
+        with tcp_server(more) as port:
+            tracemalloc.start()
+            try:
+                with pytest.raises(UnsupportedError, match="managementUrl"):
+                    management.ask(managementUrl=f"http://127.0.0.1:{port}")
+                assert tracemalloc.get_traced_memory()[1] < 12 << 20
+            finally:
+                tracemalloc.stop()
 
     def test_what_sends_back_the_password_reveals_none(self, management: Management) -> None:
         def echo(connection: socket.socket) -> None:

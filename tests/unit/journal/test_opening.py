@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -151,6 +152,20 @@ class TestState:
         with pytest.raises(JournalDamaged, match=r"is damaged: .*checksum.*messages \[10, 15\)"):
             opened()
         assert opened(tolerant=True).held(0, 15) == [(0, 10)]
+
+    @pytest.mark.parametrize("folder", [STATES, KEYS, FRAMES])
+    def test_what_is_larger_than_its_name_says_is_not_read(
+        self, directory: Path, opened: Open, folder: str
+    ) -> None:
+        journal = opened()
+        for _ in range(2):
+            journal.remember([MessageKey("/queue/a", b"1", b"d" * 16)])
+        fill(journal).flush()
+        # A hole in a file: memory for it is nowhere.
+        os.truncate(objects(directory, folder)[0], 1 << 43)
+        with pytest.raises(JournalDamaged):
+            opened()
+        assert opened(tolerant=True).append([batch_of(0, 1)]) == [20]
 
     def test_a_newer_format_is_refused_by_name(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("spark_stomp.journal.formats._FORMAT", 9)
