@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,7 +24,15 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    VariantVal,
+)
 
 from spark_stomp.arrow.columns import strings
 from spark_stomp.arrow.json_rows import json_rows
@@ -125,7 +134,18 @@ def _decoded(kind: DataType) -> tuple[list[Any], Mapping[int, str]]:
     if not is_json(kind):
         return [bytearray(body) for body in BODIES], {}
     found = json_rows(strings(BODIES, pa.binary()), json_type(kind))
-    return found.values.to_pylist(), found.reasons
+    return [_of_spark(value) for value in found.values.to_pylist()], found.reasons
+
+
+def _of_spark(value: Any) -> Any:
+    """A value of Arrow as Spark makes a row of it."""
+    if isinstance(value, list):
+        return [_of_spark(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"value", "metadata"}:
+        return VariantVal(**value)
+    return {name: _of_spark(one) for name, one in value.items()}
 
 
 class _Reader:
@@ -341,6 +361,9 @@ def stand_in(spark: SparkSession) -> Iterator[Kept]:
         return arrow(frame)
 
     pipelines = _Pipelines(kept)
+    # Else it would be forgotten with what the programs import, and it cannot be imported twice.
+    with suppress(ImportError):
+        import_module("deltalake")
     with (
         patch.dict(sys.modules, {"pyspark.pipelines": pipelines}),
         patch.object(pyspark, "pipelines", pipelines, create=True),
