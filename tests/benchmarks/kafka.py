@@ -35,6 +35,7 @@ controller.listener.names=CONTROLLER
 log.dirs={folder}/data
 num.partitions={partitions}
 offsets.topic.replication.factor=1
+broker.session.timeout.ms=60000
 """
 _JAVA_OPTIONS = ("-Xms1g", "-Xmx1g", "-XX:+UseParallelGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
