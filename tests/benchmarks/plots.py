@@ -16,7 +16,6 @@ ROW = "us a row"
 """The unit of the cases of ``typed`` that its plot shows."""
 _ROWS = {
     "Kafka + from_json": "#b9bec6",
-    "bare source": "#7fa8d1",
     "typed source": "#2f6db0",
     "from_json": "#e0a878",
     "rescue_json": "#c4622d",
@@ -25,7 +24,6 @@ _LABELS = {
     "default": "Spark, default options",
     "tuned": "Spark, tuned options",
     "Kafka + from_json": "Spark's Kafka source, from_json",
-    "bare source": "this source, bodies as they came",
     "typed source": "this source, typed rows",
     "from_json": "this source, from_json",
     "rescue_json": "this source, rescue_json",

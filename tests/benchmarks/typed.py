@@ -356,7 +356,7 @@ def measure(sources: Sources, results: Results, arguments: argparse.Namespace) -
             # For Java's compiler; what it has to do for the topic's producer is done by then.
             if sources.has(KAFKA):
                 sources.filled(KAFKA, shape, arguments.messages)
-            rates(sources, shape, arguments.messages // 10)
+            rates(sources, shape, arguments.messages // 4)
             case, other = cases(broker, shape)
             measured = partial(rates, sources, shape, arguments.messages)
             results.measure(case, arguments, measured, {RATE: other})
