@@ -7,7 +7,7 @@
 # make matrix  the core tests on every release of Spark, classic and Connect; writes into docs/reference.md
 # make brokers    RabbitMQ, ActiveMQ and Artemis on ports of their own, fetched at the first time, until Ctrl-C
 # make soak    the property tests at length and the long runs, two parts at a time, with a line for each
-# make bench   the benchmarks, about 50 minutes; writes tests/benchmarks/RESULTS.md
+# make bench   the benchmarks, about an hour; writes tests/benchmarks/RESULTS.md
 # make clean   removes what these made, the virtual environment included
 
 SHELL := /bin/bash
@@ -95,7 +95,7 @@ artifacts/soak/%.passed: $(STAMPS)/soak $(STAMPS)/package $(STAMPS)/archive
 
 # From tests/, like the tests. Each benchmark adds to its file of results, and begins it anew; what cannot be had is
 # left out with a word. tests/benchmarks/README.md says how long they take, and how to run parts of them.
-BENCH := codec encode costs sink memory latency destinations real
+BENCH := codec encode costs sink memory latency destinations typed real
 bench: $(STAMPS)/dev $(STAMPS)/package
 	@cd tests && failed=; for bench in $(BENCH); do \
 		$(BIN)/python -m benchmarks.$$bench --fresh $(ARGS) || failed="$$failed $$bench"; done; \

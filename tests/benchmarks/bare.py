@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from typing import Any
 
 _READ = 1 << 20
@@ -32,6 +33,8 @@ _GROUPS = 4
 """How many ACKs go out with one receipt at most, and how many such groups may wait for theirs."""
 _STAMP = 20
 _TICK = 0.001
+NOW = "{now}"
+"""What a text has where the time is to be."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,8 @@ class Subscription:
 class Publishing:
     """``messages`` with bodies of ``body`` octets; ``rate`` is how many a second, None as fast as it goes.
 
-    At a rate, messages go to ``destination`` and the ``others`` in turn.
+    At a rate, messages go to ``destination`` and the ``others`` in turn. ``texts`` are bodies to send in turn
+    in place of those; NOW in them is the time of sending, in microseconds since 1970.
     """
 
     peer: Peer
@@ -199,14 +203,19 @@ class Publishing:
     persistent: bool = False
     rate: float | None = None
     others: Sequence[str] = ()
+    texts: Sequence[str] = ()
 
     def frame(self, stamp: bytes = b"", number: int = 0) -> bytes:
         """One SEND; its body begins with ``stamp``. ``number`` says whose turn it is."""
         destination = (self.destination, *self.others)[number % (1 + len(self.others))]
         persistent = b"persistent:true\n" if self.persistent else b""
         head = b"SEND\ndestination:%b\ncontent-type:application/json\n%bcontent-length:%d\n\n"
-        filled = stamp.ljust(self.body, b"x")
+        filled = self._text(stamp, number) if self.texts else stamp.ljust(self.body, b"x")
         return head % (destination.encode(), persistent, len(filled)) + filled + b"\0"
+
+    def _text(self, stamp: bytes, number: int) -> bytes:
+        text = self.texts[number % len(self.texts)]
+        return text.replace(NOW, str(int(stamp or _stamp()) // 1_000)).encode()
 
 
 def publish(settings: Publishing) -> dict[str, float]:
@@ -220,12 +229,10 @@ def publish(settings: Publishing) -> dict[str, float]:
 
 
 def _at_once(settings: Publishing) -> Iterator[bytes]:
-    frame = settings.frame()
-    most = max(1, _READ // len(frame))
-    piece = frame * most
-    for _ in range(settings.messages // most):
-        yield piece
-    yield frame * (settings.messages % most)
+    turn = [settings.frame(number=number) for number in range(max(1, len(settings.texts)))]
+    frames, most = cycle(turn), max(1, _READ // len(turn[0]))
+    for sent in range(0, settings.messages, most):
+        yield b"".join(islice(frames, min(most, settings.messages - sent)))
 
 
 def _at_rate(settings: Publishing) -> Iterator[bytes]:
@@ -234,10 +241,14 @@ def _at_rate(settings: Publishing) -> Iterator[bytes]:
     began, sent = time.monotonic(), 0
     while sent < settings.messages:
         due = min(settings.messages, int((time.monotonic() - began) * settings.rate) + 1)
-        stamp = b"%*d" % (_STAMP, time.time_ns())
+        stamp = _stamp()
         yield b"".join(settings.frame(stamp, number) for number in range(sent, due))
         sent = due
         time.sleep(max(_TICK, began + sent / settings.rate - time.monotonic()))
+
+
+def _stamp() -> bytes:
+    return b"%*d" % (_STAMP, time.time_ns())
 
 
 def sent_at(body: bytes) -> float:

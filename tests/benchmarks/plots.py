@@ -1,4 +1,4 @@
-"""The two plots of the README: throughput of real brokers, and memory over a long run."""
+"""The plots of the pages: typed rows, throughput of real brokers, and memory over a long run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,22 @@ from benchmarks.results import Case, Results
 SHOWN = "235 B"
 """The case of ``real`` that the first plot shows, for each broker."""
 _BARS = {"bare socket": "#b9bec6", "receiver alone": "#7fa8d1", "default": "#2f6db0", "tuned": "#123b66"}
+ROW = "us a row"
+"""The unit of the cases of ``typed`` that its plot shows."""
+_ROWS = {
+    "Kafka + from_json": "#b9bec6",
+    "typed source": "#2f6db0",
+    "from_json": "#e0a878",
+    "rescue_json": "#c4622d",
+}
+_LABELS = {
+    "default": "Spark, default options",
+    "tuned": "Spark, tuned options",
+    "Kafka + from_json": "Spark's Kafka source, from_json",
+    "typed source": "this source, typed rows",
+    "from_json": "this source, from_json",
+    "rescue_json": "this source, rescue_json",
+}
 _NAMES = {"rabbitmq": "RabbitMQ", "activemq": "ActiveMQ", "artemis": "Artemis"}
 _LINES = {"driver Python": "#2f6db0", "worker": "#c4622d", "JVM": "#8a8f98"}
 
@@ -19,6 +35,9 @@ _LINES = {"driver Python": "#2f6db0", "worker": "#c4622d", "JVM": "#8a8f98"}
 def draw(results: Mapping[str, Results], folder: Path) -> list[Path]:
     """Draw what there are results for; the files that were written."""
     found = []
+    if typed := [case for case in _cases(results, "typed") if case.unit == ROW]:
+        typed = [case for case in typed if case.section == typed[0].section]
+        found.append(_typed(typed, results["typed"].machine, folder / "typed.png"))
     real = [case for case in _cases(results, "real") if case.name == SHOWN and case.section in _NAMES]
     if real:
         found.append(_throughput(real, folder / "throughput.png"))
@@ -74,8 +93,31 @@ def _throughput(cases: list[Case], file: Path) -> Path:
     return file
 
 
+def _typed(cases: list[Case], machine: Mapping[str, str], file: Path) -> Path:
+    """What a row takes of the processor: a group of bars for each kind of bodies."""
+    figure, (axis,) = _figure(8, 4)
+    bars = [name for name in _ROWS if any(case.values(name) for case in cases)]
+    width = 0.84 / len(bars)
+    for place, name in enumerate(bars):
+        there = [(number, case.values(name)) for number, case in enumerate(cases) if case.values(name)]
+        middles = [number + (place - (len(bars) - 1) / 2) * width for number, _ in there]
+        heights = [statistics.median(values) for _, values in there]
+        drawn = axis.bar(middles, heights, width * 0.94, color=_ROWS[name], label=_label(name))
+        axis.bar_label(drawn, [f"{height:.0f}" for height in heights], fontsize=8, padding=1)
+    axis.set_xticks(range(len(cases)), [case.name for case in cases])
+    axis.set_ylabel("microseconds of processor time a row")
+    axis.set_title("From a queue to typed rows in a Parquet table: less is better", fontsize=11)
+    rounds = [one for case in cases for one in case.rounds]
+    versions = ", ".join(f"{name} {machine[name]}" for name in ("spark-stomp", "pyspark") if name in machine)
+    axis.set_xlabel(f"{max(one.at for one in rounds)[:10]}, {versions}, {machine['processor']}", fontsize=8)
+    axis.margins(y=0.1)
+    axis.legend(fontsize=8, frameon=False, loc="upper left")
+    figure.savefig(file)
+    return file
+
+
 def _label(name: str) -> str:
-    return {"default": "Spark, default options", "tuned": "Spark, tuned options"}.get(name, name)
+    return _LABELS.get(name, name)
 
 
 def _memory(cases: list[Case], file: Path) -> Path:

@@ -14,6 +14,7 @@ PLOTS = Path(__file__).parent / "plots"
 
 # In the order of the page: the benchmark, and the heading of its section.
 _TITLES = {
+    "typed": "From a queue to typed rows in a table",
     "real": "Real brokers",
     "latency": "Latency",
     "destinations": "Many destinations of one query",
@@ -24,7 +25,7 @@ _TITLES = {
     "encode": "The sink's encoder beside stomp.py",
 }
 # Whose tables of rates are on the page; of the others it has the goals alone.
-_WITH_RATES = {"real", "latency"}
+_WITH_RATES = {"typed", "real", "latency"}
 _HEAD = """# Results of the benchmarks
 
 Written by `python -m benchmarks.report`. [README.md](README.md) says what was measured. A figure is the

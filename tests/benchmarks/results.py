@@ -128,13 +128,21 @@ class Results:
         case: Case,
         arguments: argparse.Namespace,
         measure: Callable[[], tuple[dict[str, Figures], Series]],
+        also: Mapping[str, Case] | None = None,
     ) -> None:
-        """Measure, keep and print as many rounds as the arguments of :func:`add_arguments` say."""
+        """Measure, keep and print as many rounds as the arguments of :func:`add_arguments` say.
+
+        ``also`` are cases that show another figure of the same rounds, by its name.
+        """
+        also = also or {}
         if arguments.fresh:
-            self.forget(case.section, case.name)
+            for one in (case, *also.values()):
+                self.forget(one.section, one.name)
         for _ in range(arguments.rounds):
             figures, series = measure()
             self.add(case, figures, series)
+            for name, other in also.items():
+                self.add(other, {key: {"value": one[name]} for key, one in figures.items() if name in one})
             print(describe_round(case, figures), flush=True)
 
     def add(self, case: Case, figures: dict[str, Figures], series: Series | None = None) -> Case:
