@@ -118,8 +118,6 @@ TRIGGERS = {IN_ORDER: (FROM_JSON, TYPED, RESCUE, WRITE, LETTERS), NEST: (FROM_JS
 LATENCIES = (BARE, TYPED)
 
 GOALS = [Goal(TYPED, FROM_JSON, at_most=1.0), Goal(TYPED, KAFKA, at_most=1.8)]
-# In the schema's order the source alone takes more than this.
-OTHER_GOALS = [*GOALS, Goal(TYPED, RESCUE, at_most=0.3)]
 RATE_GOALS = [Goal(TYPED, KAFKA, at_least=0.6)]
 TRIGGER_GOALS = [Goal(TYPED, FROM_JSON, at_most=1.1), Goal(LETTERS, WRITE, at_most=1.2)]
 LATENCY_GOALS = [Goal(TYPED, BARE, at_most=1.1)]
@@ -343,7 +341,7 @@ def cases(broker: str, shape: Shape) -> tuple[Case, Case]:
     """The processor time of a row, and the rate."""
     own = f"{broker}, processor time of a row in all processes but the brokers'"
     return (
-        Case(own, shape.name, ROW, FROM_JSON, GOALS if shape is IN_ORDER else OTHER_GOALS),
+        Case(own, shape.name, ROW, FROM_JSON, GOALS),
         Case(f"{broker}, messages a second", shape.name, RATE, KAFKA, RATE_GOALS),
     )
 
