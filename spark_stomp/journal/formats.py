@@ -219,6 +219,11 @@ class State:
         return cls(writer, fields["journal"], fields["base"], accepted, *numbers)
 
 
+def lost(low: int, high: int) -> str:
+    """That the messages [low, high) are."""
+    return f"messages [{low}, {high}) of the journal are lost, {high - low:,} in all"
+
+
 def accepted_of(frames: Iterable[FramesName]) -> tuple[Accepted, ...]:
     """For each writer, the positions from its first to its last object among ``frames``."""
     ranges: dict[WriterName, tuple[int, int]] = {}

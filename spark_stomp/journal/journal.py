@@ -19,7 +19,16 @@ from typing import Final
 from spark_stomp.errors import JournalDamaged, JournalError, JournalTrimmed, UnsupportedError
 from spark_stomp.files import resolve, without_credentials
 from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
-from spark_stomp.journal.formats import FOLDERS, FRAMES, STATES, FramesName, State, StateName, WriterName
+from spark_stomp.journal.formats import (
+    FOLDERS,
+    FRAMES,
+    STATES,
+    FramesName,
+    State,
+    StateName,
+    WriterName,
+    lost,
+)
 from spark_stomp.journal.objects import FrameObjects
 from spark_stomp.journal.opening import Found, WriterFence, list_and_read, refuse_old_form
 from spark_stomp.journal.store import NoRoom, Objects, open_store
@@ -318,7 +327,7 @@ class Journal:
             raise self._not_held(low, high)
         for one, other in pairwise(names):
             if one.end < other.first:
-                raise JournalDamaged(f"messages [{one.end}, {other.first}) of the journal are lost")
+                raise JournalDamaged(lost(one.end, other.first))
         return (batch for name in names for batch in self._batches(name, low, high))
 
     def held(self, low: int, high: int) -> list[tuple[int, int]]:

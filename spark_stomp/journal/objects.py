@@ -30,6 +30,7 @@ from spark_stomp.journal.formats import (
     decode_batch,
     encode_batch,
     is_intact,
+    lost,
     pack_keys,
     parse_head,
     unpack_keys,
@@ -111,14 +112,10 @@ class FrameObjects:
         try:
             content = self._store.reread(path) if durably else self._store.get(path)
         except FileNotFoundError:
-            raise JournalDamaged(
-                f"{path} is missing: messages [{name.first}, {name.end}) of the journal are lost"
-            ) from None
+            raise JournalDamaged(f"{path} is missing: {lost(name.first, name.end)}") from None
         heads = _intact_heads(name, content)
         if heads is None:
-            raise JournalDamaged(
-                f"{path} is damaged: messages [{name.first}, {name.end}) of the journal are lost"
-            )
+            raise JournalDamaged(f"{path} is damaged: {lost(name.first, name.end)}")
         index = self._indexed(name, heads)
         self._keep(name, content, index)
         return content, index

@@ -57,6 +57,7 @@ from spark_stomp.journal.formats import (
     StateName,
     WriterName,
     accepted_of,
+    lost,
 )
 from spark_stomp.journal.objects import DedupLog, FrameObjects
 from spark_stomp.journal.store import Objects
@@ -236,9 +237,9 @@ def resolve(listing: Listing, broken: Mapping[FramesName, str]) -> Found:
     end = max([end, *(name.end for name in (*valid, *newer))])
     committed = max([committed, *(name.committed for name in valid)])
     whole = [name for name in valid if name not in broken]
-    lost = [f"messages [{low}, {high}) of the journal are lost" for low, high in _lost(whole, committed, end)]
-    if lost:
-        lost = [*(broken[name] for name in valid if name in broken), *lost]
+    gone = [lost(low, high) for low, high in _lost(whole, committed, end)]
+    if gone:
+        gone = [*(broken[name] for name in valid if name in broken), *gone]
     kept = _behind_gaps(whole, committed)
     old = {name for name in valid if name.end <= committed} - {*kept}
     # If the journal is opened despite lost positions, these count as committed.
@@ -251,7 +252,7 @@ def resolve(listing: Listing, broken: Mapping[FramesName, str]) -> Found:
         end=end,
         committed=committed,
         committed_before=max(before, default=0),
-        damage=[*_damage(listing, newer, lost), *listing.keys.damage],
+        damage=[*_damage(listing, newer, gone), *listing.keys.damage],
     )
 
 

@@ -87,7 +87,6 @@ class QueueCheck:
         ActiveMQ goes on with a queue that is deleted, and makes it again (6.3.1, November 2026).
         """
         for destination in queues[:_MOST_ASKED]:
-            self._connection.beat()
             try:
                 ask(destination)
             except QueueMissing as error:
@@ -107,8 +106,6 @@ class QueueCheck:
         required = self._options.fail_on_missing_queue
         declared = [one for one in queues if one.startswith("/queue/")][:_MOST_ASKED]
         for destination in queues:
-            # Many are asked for one after the other. This connection must not seem dead meanwhile.
-            self._connection.beat()
             # Without an answer the first message is soon enough.
             if required:
                 self._require_in_rabbitmq(destination)
@@ -127,7 +124,6 @@ class QueueCheck:
 
     def _require_others(self, dialect: Dialect, queues: Sequence[str]) -> None:
         for destination in queues:
-            self._connection.beat()
             try:
                 self._others_have(dialect, destination)
             except UnsupportedError as error:
@@ -135,7 +131,8 @@ class QueueCheck:
 
     def _others_have(self, dialect: Dialect, destination: str) -> None:
         """Raises QueueMissing, and UnsupportedError if the broker does not tell."""
-        told = standing(self._options.connection, dialect, destination, self._connection.peer)
+        ask = partial(standing, self._options.connection, dialect, destination, self._connection.peer)
+        told = self._connection.beat_while(ask)
         if not told.is_there:
             raise _missing(destination)
         if not told.passing:
@@ -180,7 +177,8 @@ class QueueCheck:
             )
 
     def _is_queue(self, destination: str) -> bool:
-        return is_queue(self._options.connection, destination, self._connection.peer)
+        ask = partial(is_queue, self._options.connection, destination, self._connection.peer)
+        return self._connection.beat_while(ask)
 
 
 def _not_told(destination: str, why: str) -> UnsupportedError:

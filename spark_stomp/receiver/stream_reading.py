@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from spark_stomp.brokers import Subscription, subscription_id
@@ -21,6 +22,7 @@ from spark_stomp.errors import ConnectionLost, StompError, StreamTruncated
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
+from spark_stomp.quoting import counted
 from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.log import Log
@@ -166,15 +168,14 @@ class StreamReading(Reading):
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         if self._deliveries.stream.was_empty:  # then it ended at the first offset that it has now
-            self._conclude(first_offset(self._options, self._destination, connection.peer), connection)
+            self._conclude(self._first_offset(connection), connection)
             self._require_place()
         self._handle_to_ack = block.acks[-1:]
         stream, earliest = self._deliveries.stream, None
         for begin, end, first in offsets_in(block, connection.peer):
             if stream.lacks(first):
                 if earliest is None:  # a filter makes many gaps
-                    connection.beat()
-                    earliest = first_offset(self._options, self._destination, connection.peer)
+                    earliest = self._first_offset(connection)
                 self._check_gap(first, earliest)
             stream.came = True
             known = stream.known(first, end - begin)
@@ -199,9 +200,9 @@ class StreamReading(Reading):
         if earliest > expected:
             _lost(
                 self._options,
-                f"offsets {expected} to {found - 1} of the stream {self._destination} are gone: it begins at "
-                f"offset {earliest} now. Its retention (x-max-age, x-max-length-bytes) deleted them before "
-                "they were read",
+                f"offsets {expected} to {found - 1} of the stream {self._destination} are gone, up to "
+                f"{counted(found - expected, 'message')}: it begins at offset {earliest} now. Its "
+                "retention (x-max-age, x-max-length-bytes) deleted them before they were read",
                 "go on behind them",
             )
 
@@ -254,8 +255,9 @@ class StreamReading(Reading):
         """
         stream, one = self._deliveries.stream, self._destination
         for endpoint in self._options.connection.endpoints:
-            connection.beat()
-            other = None if endpoint.address == connection.peer else self._end_elsewhere(endpoint.address)
+            if endpoint.address == connection.peer:
+                continue
+            other = connection.beat_while(partial(self._end_elsewhere, endpoint.address))
             if other is not None and stream.ends_too_early(other) is None:
                 behind = ConnectionLost(
                     f"the replica of the stream {one} at {connection.peer} is behind: it ends at offset "
@@ -275,12 +277,15 @@ class StreamReading(Reading):
         if self._deliveries.stream.next is None:
             raise ConnectionLost(f"reading {self._destination} again from its first offset")
 
+    def _first_offset(self, connection: Connection) -> int:
+        return connection.beat_while(partial(first_offset, self._options, self._destination, connection.peer))
+
     def _end_at(self, connection: Connection) -> int | None:
         """Where the stream ends; None if it has no messages."""
-        connection.beat()
         one = self._destination
+        ask = partial(stream_ends, self._options, [one], connection.peer)
         if self._deliveries.stream.awaits_planned:
             # If no message comes within connectTimeout, the planned batch is gone: the stream ends at 0.
             patience = self._options.connection.connect_timeout
-            return stream_ends(self._options, [one], connection.peer, patience).get(one, 0)
-        return stream_ends(self._options, [one], connection.peer).get(one)
+            return connection.beat_while(partial(ask, patience)).get(one, 0)
+        return connection.beat_while(ask).get(one)

@@ -182,8 +182,8 @@ class Sender:
             waiting = self._window.sent_to(destination) if question else []
             (self._there if waiting or not question else left_out).add(destination)
             if question and waiting:
-                connection.beat()
-                refusal = refusal_of(self._options.connection, question, connection.peer)
+                ask = partial(refusal_of, self._options.connection, question, connection.peer)
+                refusal = connection.beat_while(ask)
                 if refusal is not None and not self._leave_out(waiting, refusal):
                     raise refusal
 

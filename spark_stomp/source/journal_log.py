@@ -72,7 +72,7 @@ class JournalLog:
             self._lost(
                 JournalDamaged(
                     f"the journal ends at {journal.end}, but the checkpoint is at {given}: the end of the "
-                    "journal is gone, or an older copy was put back"
+                    f"journal is gone, {given - journal.end:,} messages, or an older copy was put back"
                 )
             )
             # Spark knows these positions already, so new messages must not get them.
@@ -84,8 +84,8 @@ class JournalLog:
             self._lost(
                 JournalTrimmed(
                     f"the checkpoint is at {committed} of the journal, which begins at "
-                    f"{journal.first} now: the checkpoint is an older copy, and the messages between were "
-                    "committed and deleted"
+                    f"{journal.first} now: the checkpoint is an older copy, and the "
+                    f"{journal.first - committed:,} messages between were committed and deleted"
                 )
             )
 
@@ -139,10 +139,11 @@ class JournalLog:
         """
         parts = self._journal.held(low, high)
         if parts != [(low, high)]:
+            missing = high - low - sum(end - begin for begin, end in parts)
             self._lost(
                 JournalTrimmed(
-                    f"Spark asks for messages [{low}, {high}) of the journal, which holds "
-                    f"{parts or 'none'} of these, and [{self._journal.first}, {self._journal.end}) in all"
+                    f"Spark asks for messages [{low}, {high}) of the journal, which lacks {missing:,}: "
+                    f"it holds {parts or 'none'}, and [{self._journal.first}, {self._journal.end}) in all"
                 )
             )
         return parts

@@ -11,6 +11,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import wait
 from types import TracebackType
 
 from spark_stomp.brokers import dialect_for
@@ -36,6 +37,7 @@ from spark_stomp.protocol import (
     SessionState,
 )
 from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.threads import T, aside
 from spark_stomp.transport.addresses import ADDRESSES, may_be_the_node
 from spark_stomp.transport.broker_errors import broker_error, connect_refused
 from spark_stomp.transport.hiding import without_secrets
@@ -48,6 +50,8 @@ _IDLE_POLL = 60.0
 _ROUND_BYTES = 4 << 20
 # The most bytes that a receiver without room reads from a broken connection: enough for an ERROR frame.
 _LAST_WORDS = 64 << 10
+# Seconds between two looks whether a heart-beat is due, while something else is awaited.
+_BEAT = 0.1
 # Seconds to wait for the receipt of DISCONNECT, unless the caller says how long.
 _DISCONNECT_TIMEOUT = 5.0
 # Any byte of a frame. Between two frames there are only EOLs and, from some peers, NULs.
@@ -223,6 +227,13 @@ class Connection:
             self.session.leave_unread(now)
             self.session.beat(now)
             self._write()
+
+    def beat_while(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns or raises, which asks over other connections. This one sends heart-beats."""
+        future = aside(work)
+        while not wait([future], _BEAT).done:
+            self.beat()
+        return future.result()
 
     def refusal_of(
         self, event: ErrorReceived, client_id: str | None, host: str

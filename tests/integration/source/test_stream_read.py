@@ -73,7 +73,11 @@ def test_ends_with_what_was_there_although_more_comes() -> None:
     [
         ({"startingOffsets": '{"a": 7}'}, "the stream /amq/queue/a ended at offset 6, and the next one", 3),
         ({"endingOffsets": '{"a": 7}'}, "endingOffsets has 7 for the stream /amq/queue/a, which ends at", 3),
-        ({"startingOffsets": '{"a": 1}'}, "offsets 1 to 2 of the stream /amq/queue/a are gone", 3),
+        (
+            {"startingOffsets": '{"a": 1}'},
+            "offsets 1 to 2 of the stream /amq/queue/a are gone, up to 2 messages",
+            3,
+        ),
     ],
 )
 def test_of_offsets_that_are_not_there_fails_or_says_so(
