@@ -93,6 +93,7 @@ def given_options(arguments: argparse.Namespace) -> dict[str, str]:
 def dialect_there(options: ConnectionOptions) -> Dialect:
     """The dialect of the broker, which a connection finds out that does nothing else."""
     with open_connection(options) as connection:
+        connection.require_open()
         dialect = options.dialect(connection.session.server)
         disconnect(connection, dialect, ())
         return dialect

@@ -99,6 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOptions | None) -> Table:
     begun = time.monotonic()
     with open_connection(replace(options, endpoints=(endpoint,))) as connection:
+        connection.require_open()
         took = time.monotonic() - begun
         dialect = options.dialect(connection.session.server)
         facts = [*_broker(connection, options, dialect, took), *_treatment(dialect)]

@@ -177,7 +177,7 @@ class Trial:
     def _request(self, connection: Connection, command: str, headers: HeaderPairs, body: bytes = b"") -> None:
         """Make a request with a receipt, and note whether the receipt comes."""
         receipt, before = connection.session.new_receipt(), self.receipts.get(command)
-        connection.session.request(command, headers, body, receipt=receipt)
+        connection.request(command, headers, body, receipt=receipt)
         self.receipts[command] = before or ""
         what, wait = {receipt: f"{command} for {self._queue}"}, _SILENCE if before else PATIENCE
         try:

@@ -250,6 +250,7 @@ def _asked(
         (str(one["peer"]) for one in _receivers(status) if one.get("connected") and one.get("peer")), ""
     )
     with open_connection(at_peer(replace(options, client_id=None), peer)) as connection:
+        connection.require_open()
         took = time.monotonic() - begun
         server, peer = connection.session.server, connection.peer
         dialect = options.dialect(server)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -186,6 +186,7 @@ class Reading:
     def subscribe(self, connection: Connection) -> None:
         """Subscribe to the destinations of the turn. Raises StompError if the broker does not confirm it."""
         connection.require_open()
+        connection.may_quote(self._settings.destinations)
         session, options = connection.session, self._options
         self.dialect = connection.dialect
         chosen = {one: self._subscription(one) for one in self.turn.destinations}
@@ -209,20 +210,25 @@ class Reading:
         self._asked_at = time.monotonic()
         self._deliveries.connected(keyed=individual and id_header is not None)
         requests: dict[str, str] = {}
-        take, poll = partial(self._handle, connection), partial(self._poll_before, connection, requests)
+        await_receipts = partial(
+            connection.await_receipts,
+            requests,
+            options.connection.connect_timeout,
+            partial(self._handle, connection),
+            partial(self._poll_before, connection),
+            lambda: self._deliveries.receipts_awaited > 0,
+        )
         for one, subscription in chosen.items():
             if self.dialect.orphans_subscriptions:
-                connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
+                await_receipts()
                 requests.clear()
-            # It may have ended with the last receipt.
-            connection.require_open()
             receipt = session.new_receipt()
             requests[receipt] = f"SUBSCRIBE to {one}"
             ack = subscription.ack or ("client-individual" if individual else "client")
             own = (("id", subscription.id), ("destination", self._address(one)), ("ack", ack))
             headers = (*own, *self._prefetch_headers(one), *subscription.headers)
-            session.request("SUBSCRIBE", headers, receipt=receipt)
-        connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
+            connection.request("SUBSCRIBE", headers, receipt=receipt)
+        await_receipts()
         self._wake(connection)
         self.subscribed_since = self.last_active = self._asked_at = time.monotonic()
 
@@ -230,12 +236,11 @@ class Reading:
         """Where the broker waits for another consumer, let one come that takes nothing, and go."""
         sleeping, is_topic = self.dialect.sleeping, self.dialect.is_topic
         for name, one in self.subscriptions.items():
-            if sleeping is not None and sleeping.search(one) and not is_topic(one):
+            # If the connection has ended with the last receipt, that is found when it is read.
+            if sleeping and sleeping.search(one) and not is_topic(one) and not connection.ended:
                 own = ("id", f"{name}-wake")
-                # It may have ended with the last receipt.
-                connection.require_open()
-                connection.session.request("SUBSCRIBE", [own, ("destination", one), ("selector", "FALSE")])
-                connection.session.request("UNSUBSCRIBE", [own])
+                connection.request("SUBSCRIBE", (own, ("destination", one), ("selector", "FALSE")))
+                connection.request("UNSUBSCRIBE", (own,))
 
     def _address(self, destination: str) -> str:
         """How SUBSCRIBE names it."""
@@ -249,18 +254,13 @@ class Reading:
         """The header by which redelivered messages are recognised; None if none are."""
         return self._options.id_header or self.dialect.id_header
 
-    def _poll_before(self, connection: Connection, requests: Collection[str], timeout: float) -> list[Event]:
-        """One round before all subscriptions are confirmed. ``requests`` are the receipts of SUBSCRIBE.
+    def _poll_before(self, connection: Connection, timeout: float) -> list[Event]:
+        """One round before all subscriptions are confirmed.
 
         ACKs go out too: a receipt may lie behind more messages than there is room for (contract 5.13).
         """
         self._send_acks(connection)
-        acks_wait = self._deliveries.receipts_awaited
-        events = self._reader.poll(connection, timeout)
-        for event in events:
-            if acks_wait and isinstance(event, ErrorReceived) and event.receipt_id not in requests:
-                raise connection.error_of(event, names=self._settings.destinations)
-        return events
+        return self._reader.poll(connection, timeout)
 
     def _choose_window(self) -> None:
         """Choose the prefetch, from the mean size of the frames so far, and log what is risky."""
@@ -333,7 +333,7 @@ class Reading:
             elif isinstance(event, Frame):
                 self._warn_once("stray", foreign_message(event))
             elif isinstance(event, ErrorReceived):
-                raise connection.error_of(event, names=self._settings.destinations)
+                raise connection.error_of(event)
         if events:
             self._common.notify()
 
@@ -404,7 +404,7 @@ def disconnect(
     """
     try:
         for name in subscriptions if dialect.unsubscribe_returns else ():
-            connection.session.request("UNSUBSCRIBE", [("id", name)])
+            connection.request("UNSUBSCRIBE", (("id", name),))
         connection.disconnect(timeout, _DISCONNECT_MAX_BYTES)
     except StompError as error:
         # Without DISCONNECT the broker keeps the un-acked messages too.

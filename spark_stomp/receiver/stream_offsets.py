@@ -177,7 +177,7 @@ def _looking(
         # Filtered, it would end where the last message that passes is.
         asked = without_filters(options.subscribe_headers)
         own = (("id", _ID), ("destination", stream), ("ack", "client"))
-        session.request("SUBSCRIBE", (*own, *asked, prefetch, (OFFSET, where)), receipt=receipt)
+        connection.request("SUBSCRIBE", (*own, *asked, prefetch, (OFFSET, where)), receipt=receipt)
         timeout = options.connection.connect_timeout
         connection.await_receipts({receipt: f"SUBSCRIBE to {stream}"}, timeout, look.take)
         yield look

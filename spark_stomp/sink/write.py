@@ -157,6 +157,7 @@ class ProvedRuns:
 
 def _connect(options: SinkOptions) -> None:
     with open_connection(options.connection) as connection:
+        connection.require_open()
         try:
             connection.disconnect()
         except StompError as error:

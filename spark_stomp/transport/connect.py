@@ -285,15 +285,15 @@ def _await_connected(connection: Connection, deadline: float, options: Connectio
 
 
 def _is_connected(connection: Connection, events: Sequence[Event], options: ConnectionOptions) -> bool:
-    """Whether CONNECTED is among the events. Raises the error of an ERROR before it, or behind it."""
+    """Whether CONNECTED is among the events. Raises the error of an ERROR before it, keeps one behind it."""
     accepted = False
     for event in events:
         if isinstance(event, Connected):
             _answered[connection.peer] = time.monotonic()
             accepted = True
         elif isinstance(event, ErrorReceived):
-            # Behind CONNECTED it is no refused login, which is not sent again for a while.
-            if accepted:
-                raise connection.error_of(event)
-            raise connection.refusal_of(event, options.client_id, options.virtual_host)
+            if not accepted:
+                raise connection.refusal_of(event, options.client_id, options.virtual_host)
+            # It is no refused login, which is not sent again for a while.
+            connection.keep(event)
     return accepted

@@ -36,7 +36,9 @@ from spark_stomp.protocol import (
     Event,
     HeartbeatReceived,
     ReceiptReceived,
+    SessionState,
 )
+from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.transport.addresses import ADDRESSES, may_be_the_node
 from spark_stomp.transport.broker_errors import broker_error, connect_refused
 from spark_stomp.transport.hiding import without_secrets
@@ -102,6 +104,7 @@ class Connection:
         self._names = names
         self._outgoing = memoryview(b"")
         self._failure: StompError | None = None
+        self._error: ErrorReceived | None = None  # of which the next poll tells
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
@@ -122,16 +125,33 @@ class Connection:
 
     @property
     def ended(self) -> bool:
-        """Whether the connection has ended. :meth:`poll` raises the reason after the last events."""
-        return self._failure is not None
+        """Whether the connection has ended. :meth:`poll` returns the ERROR, or raises the reason at last."""
+        return self._failure is not None or self.session.state is SessionState.FAILED
 
     def require_open(self) -> None:
-        """Raise the error that ended the connection, if it has ended.
-
-        The session may not know of it, and would still queue frames.
-        """
+        """Raise the error that ended the connection, if it has ended."""
+        if self._error is not None:
+            raise self.error_of(self._error)
         if self._failure is not None:
             raise self._failure
+
+    def request(
+        self, command: str, headers: HeaderPairs = (), body: bytes = b"", *, receipt: str | None = None
+    ) -> None:
+        """Queue a frame, as the session does, or raise the error that ended the connection.
+
+        The session may not know of that, and would still queue it.
+        """
+        self.require_open()
+        self.session.request(command, headers, body, receipt=receipt)
+
+    def keep(self, error: ErrorReceived) -> None:
+        """``error`` came together with what was awaited: the next :meth:`poll` returns it."""
+        self._error = error
+
+    def may_quote(self, names: Collection[str]) -> None:
+        """The broker may quote ``names``, such as destinations: they do not say what an ERROR means."""
+        self._names = (*self._names, *names)
 
     @property
     def has_unsent(self) -> bool:
@@ -169,6 +189,9 @@ class Connection:
         those that are received are not among the events. Raises RemoteProtocolError or ConnectionLost, but
         only after all earlier events were returned.
         """
+        if self._error is not None:
+            error, self._error = self._error, None
+            return [error]
         self.require_open()
         self._most = most
         self._write()
@@ -229,10 +252,9 @@ class Connection:
         Raises ReceiptTimeout if it has not arrived after ``timeout`` seconds (5 by default), or about
         ``most`` bytes; BrokerError on an ERROR frame; or an error of :meth:`poll`.
         """
-        self.require_open()
         timeout = _DISCONNECT_TIMEOUT if timeout is None else timeout
         deadline, before = self._clock() + timeout, self.received
-        self.session.request("DISCONNECT", receipt=self.session.new_receipt())
+        self.request("DISCONNECT", receipt=self.session.new_receipt())
         while True:
             for event in self.poll(max(0.0, deadline - self._clock())):
                 if isinstance(event, Disconnected) and event.confirmed:
@@ -250,8 +272,11 @@ class Connection:
         timeout: float,
         take: Callable[[Sequence[Event]], None] = lambda events: None,
         poll: Callable[[float], list[Event]] | None = None,
+        others_wait: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Poll until these receipts are received. No other request may be unanswered meanwhile.
+        """Poll until these receipts are received.
+
+        An ERROR that came with the last one, and answers none of them, is the next poll's.
 
         Args:
             requests: what to call each request in errors, by the id of its receipt, in the order of sending.
@@ -260,6 +285,8 @@ class Connection:
             take: called with the other events of each round. They are not kept here, because a broker may
                 send endless messages and no receipt.
             poll: called in place of :meth:`poll`.
+            others_wait: called after each round: whether other requests had no answer before it. An ERROR
+                that names none may then answer any.
 
         Raises:
             ReceiptTimeout: the receipt was not received in time.
@@ -269,26 +296,30 @@ class Connection:
         missing, begun = dict(requests), self._clock() - self.rested
         while missing:
             events = (poll or self.poll)(max(0.0, self._left(begun, timeout)))
-            others: list[Event] = []
+            ambiguous, others = others_wait(), list[Event]()
             for event in events:
                 if isinstance(event, ReceiptReceived) and missing.pop(event.receipt_id, None) is not None:
                     begun = self._clock() - self.rested
+                elif isinstance(event, ErrorReceived) and not missing:
+                    self.keep(event)
                 elif isinstance(event, ErrorReceived):
                     take(others)
                     # An ERROR of RabbitMQ or Artemis does not name the request. It must be the first one
                     # without an answer, because they answer in order.
-                    named = event.receipt_id or next(iter(missing), "")
-                    raise self.error_of(event, missing.get(named, ""))
+                    first = "" if ambiguous else next(iter(missing))
+                    raise self.error_of(event, missing.get(event.receipt_id or first, ""))
                 else:
                     others.append(event)
             take(others)
             if missing and self._left(begun, timeout) <= 0:
-                what = next(iter(missing.values()))
-                late = ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
-                if self.dialect.unknown is None:
-                    # A known broker confirms everything, but hangs if a node or a majority of them is away.
-                    late.verdict = "passes"
-                raise late
+                raise self._late(next(iter(missing.values())), timeout)
+
+    def _late(self, what: str, timeout: float) -> ReceiptTimeout:
+        late = ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
+        if self.dialect.unknown is None:
+            # A known broker confirms everything, but hangs if a node or a majority of them is away.
+            late.verdict = "passes"
+        return late
 
     def _left(self, begun: float, timeout: float) -> float:
         """Seconds left of a ``timeout`` that began at ``begun``. Time that was rested does not count."""

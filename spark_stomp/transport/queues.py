@@ -90,7 +90,7 @@ def _answer(connection: Connection, destination: str, timeout: float) -> ErrorRe
     session, until = connection.session, time.monotonic() + timeout
     receipt = session.new_receipt()
     own = (("id", "0"), ("destination", destination))
-    session.request("SUBSCRIBE", (*own, *STREAM_QUESTION), receipt=receipt)
+    connection.request("SUBSCRIBE", (*own, *STREAM_QUESTION), receipt=receipt)
     while (left := until - time.monotonic()) > 0:
         events = connection.poll(left)
         for event in events:
@@ -99,5 +99,5 @@ def _answer(connection: Connection, destination: str, timeout: float) -> ErrorRe
             if isinstance(event, Disconnected) and event.confirmed:
                 return None
         if ReceiptReceived(receipt) in events and not connection.ended:
-            session.request("DISCONNECT", receipt=session.new_receipt())
+            connection.request("DISCONNECT", receipt=session.new_receipt())
     raise ReceiptTimeout(f"{connection.peer} did not say what the queue of {destination} is")

@@ -266,11 +266,10 @@ def _answers(
     except LoginRefused as error:
         raise LoginNotAccepted(error.message) from None
     with opened as connection:
-        session = connection.session
-        session.request("SUBSCRIBE", (("id", "standing"), ("ack", "auto"), *replies))
+        connection.request("SUBSCRIBE", (("id", "standing"), ("ack", "auto"), *replies))
         for name, (destination, headers, body) in asked.items():
             to = (("reply-to", replies[0][1]), ("correlation-id", token + name))
-            session.request("SEND", (("destination", destination), *to, *headers), body)
+            connection.request("SEND", (("destination", destination), *to, *headers), body)
         deadline = time.monotonic() + _TIMEOUT
         while not found[[*asked][-1]]:
             if (left := deadline - time.monotonic()) <= 0:
@@ -345,7 +344,7 @@ def takes_messages(options: ConnectionOptions, peer: str) -> bool:
     """
     with open_connection(at_peer(options, peer), login_accepted=True) as connection:
         receipt, topic = connection.session.new_receipt(), f"/topic/spark_stomp.{secrets.token_hex(8)}"
-        connection.session.request("SEND", (("destination", topic),), receipt=receipt)
+        connection.request("SEND", (("destination", topic),), receipt=receipt)
         try:
             connection.await_receipts({receipt: f"SEND to {topic}"}, _TIMEOUT)
             connection.disconnect(_TIMEOUT)

@@ -142,8 +142,8 @@ def test_one_behind_connected_that_passes(devbroker: DevBroker) -> None:
     full = says(b"CONNECTED\nversion:1.2\n\n\0ERROR\nmessage:Server shutting down\n\n\0")
     with stomp_server(full) as url:
         both = f"{url},{devbroker.url}"
-        with pytest.raises(BrokerError):
-            connected(both)
+        with pytest.raises(BrokerError), connected(both) as connection:
+            connection.require_open()
         assert peer(both) == f"127.0.0.1:{devbroker.port}"
 
 

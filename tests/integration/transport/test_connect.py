@@ -274,8 +274,11 @@ def test_an_error_that_comes_together_with_connected_refuses_no_login() -> None:
 
     with stomp_server(serve) as url:
         for _ in range(2):
-            with pytest.raises(BrokerError, match="ended the connection: too many connections") as error:
-                connected(url, login="ada", password="right")
+            with (
+                connected(url, login="ada", password="right") as connection,
+                pytest.raises(BrokerError, match="ended the connection: too many connections") as error,
+            ):
+                connection.require_open()
             assert type(error.value) is BrokerError
     assert len(connects) == 2
 
