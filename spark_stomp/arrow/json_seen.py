@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_stomp.arrow.json_rows import Unfit, checked, parse
-from spark_stomp.arrow.json_values import TIME, Whole, decimal_digits, kind_of, leaf_of
+from spark_stomp.arrow.json_values import TIME, Whole, decimal_digits, has_all_digits, kind_of, leaf_of
 
 DEEPEST: Final = 25
 """Lists and objects in one another that are looked at. A client of Spark Connect reads a type of up to 32
@@ -17,6 +17,8 @@ objects (PySpark 4.3.0)."""
 
 _MOST_DIGITS: Final = 38
 _TIMESTAMP: Final = leaf_of(pa.timestamp("us", tz="UTC"), "")
+# With spark.sql.timestampType=TIMESTAMP_NTZ a TIMESTAMP would have no zone.
+_LTZ: Final = "TIMESTAMP_LTZ"
 # The first that has every value is taken.
 _LEAVES: Final = (
     _TIMESTAMP,
@@ -38,6 +40,7 @@ class Place:
 
     __slots__ = (
         "_after",
+        "_all_digits",
         "_before",
         "_in_decimal",
         "_leaves",
@@ -53,6 +56,7 @@ class Place:
         self.fields: dict[str, Place] = {}
         self.elements: Place | None = None
         self.moved = self.deep = False
+        self._all_digits = True  # a VARIANT has the numbers that are no part of a field or an element
         self._leaves = _LEAVES
         self._in_decimal, self._before, self._after = True, 0, 0
 
@@ -65,6 +69,7 @@ class Place:
             self._add_leaf(value)
         elif not levels:
             self.deep = True
+            self._all_digits &= has_all_digits(value)
         elif isinstance(value, dict):
             for name, one in value.items():
                 self._field(name).add(one, levels - 1)
@@ -81,15 +86,21 @@ class Place:
             self._element().join(other.elements)
         self.moved |= other.moved
         self.deep |= other.deep
+        self._all_digits &= other._all_digits
         self._leaves = tuple(leaf for leaf in self._leaves if leaf in other._leaves)
         self._in_decimal &= other._in_decimal
         self._before, self._after = max(self._before, other._before), max(self._after, other._after)
+
+    def in_variant(self) -> bool:
+        """Whether a VARIANT has every value exactly."""
+        parts = [*self.fields.values(), *filter(None, [self.elements])]
+        return self._all_digits and all(part.in_variant() for part in parts)
 
     def leaf(self) -> str | None:
         """The first type that has every value exactly, as Spark writes it; None if none has."""
         if self.kinds.keys() & {dict, list}:
             return None
-        names = [leaf.name.upper() for leaf in self._leaves]
+        names = [_LTZ if leaf is _TIMESTAMP else leaf.name.upper() for leaf in self._leaves]
         digits = self._before + self._after
         if self._in_decimal and digits <= _MOST_DIGITS:
             # Whole numbers beyond BIGINT are ids sooner than measurements.
@@ -110,6 +121,7 @@ class Place:
         return self.elements
 
     def _add_leaf(self, value: Any) -> None:
+        self._all_digits &= has_all_digits(value)
         if any(leaf.read(value) is None for leaf in self._leaves):
             self._leaves = tuple(leaf for leaf in self._leaves if leaf.read(value) is not None)
         parts = decimal_digits(value)

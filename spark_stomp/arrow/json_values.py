@@ -138,6 +138,19 @@ def misfit(value: object, leaf: Leaf) -> str:
     return f"is {kind_of(value)} that does not fit {leaf.name}"
 
 
+def has_all_digits(value: object) -> bool:
+    """Whether a VARIANT has every number of a value of a document exactly."""
+    if type(value) is dict:
+        return all(map(has_all_digits, value.values()))
+    if type(value) is list:
+        return all(map(has_all_digits, value))
+    return (
+        not isinstance(value, (Whole, Fraction))
+        or bool(_PLAIN.fullmatch(value))
+        or _double(value) is not None
+    )
+
+
 def written(value: object) -> str:
     """The text of a value of a document, with each number as it came."""
     # One call of Python for each level, of which a document has MOST_LEVELS at most.
@@ -227,25 +240,13 @@ def _variant(value: object) -> tuple[bytes, bytes] | None:
     from pyspark.errors import PySparkException
     from pyspark.sql.types import VariantVal
 
-    if not _has_all_digits(value):
+    if not has_all_digits(value):
         return None
     try:
         made = VariantVal.parseJson(written(value))
     except PySparkException:
         return None
     return made.value, made.metadata
-
-
-def _has_all_digits(value: object) -> bool:
-    if type(value) is dict:
-        return all(map(_has_all_digits, value.values()))
-    if type(value) is list:
-        return all(map(_has_all_digits, value))
-    return (
-        not isinstance(value, (Whole, Fraction))
-        or bool(_PLAIN.fullmatch(value))
-        or _double(value) is not None
-    )
 
 
 def _days(value: object) -> int | None:

@@ -15,9 +15,6 @@ from spark_stomp.arrow.json_seen import DEEPEST, Place, Seen
 from spark_stomp.arrow.json_values import KINDS, Fraction, Whole
 from spark_stomp.quoting import counted, listed, shown
 
-ANY: Final[str | None] = None
-"""The type of a place whose values no other type has exactly. Without one, its field is left out."""
-
 _BEGIN: Final = "message_id STRING, destination STRING, headers MAP<STRING, STRING>,"
 _END: Final = "rescued BINARY, malformed STRING"
 _GUESS: Final = "so STRING is a guess"
@@ -92,31 +89,36 @@ def _literal(line: _Line) -> str:
 
 
 def _type(place: Place) -> list[_Line]:
-    kinds = place.kinds.keys() - {NoneType}
+    """VARIANT, which says least, if no other type has every value, and left out if that has not."""
     try:
-        if not kinds:
-            return [_Line("STRING", f"never a value, {_GUESS}")]
-        if place.deep:
-            raise NoType(f"more than {DEEPEST} lists and objects in one another")
-        if kinds == {dict}:
-            return _object(place)
-        if kinds == {list}:
-            return _list(place)
-        return _leaf(place)
+        return _narrow_type(place)
     except NoType as reason:
-        if ANY is None:
+        if not place.in_variant():
             raise
-        return [_Line(ANY, str(reason))]
+        return [_Line("VARIANT", str(reason))]
+
+
+def _narrow_type(place: Place) -> list[_Line]:
+    kinds = place.kinds.keys() - {NoneType}
+    if not kinds:
+        return [_Line("STRING", f"never a value, {_GUESS}")]
+    if place.deep:
+        raise NoType(f"more than {DEEPEST} lists and objects in one another")
+    if kinds == {dict}:
+        return _object(place)
+    if kinds == {list}:
+        return _list(place)
+    return _leaf(place)
 
 
 def _leaf(place: Place) -> list[_Line]:
     name = place.leaf()
     kinds = {Whole if kind is Fraction else kind for kind in place.kinds} - {NoneType}
     if name is None:
-        raise NoType(_kinds(place) if kinds != {Whole} else "numbers that no type has exactly")
+        raise NoType(_kinds(place) if kinds != {Whole} else "numbers that no numeric type has exactly")
     if len(kinds) > 1:
         return [_Line(name, _kinds(place))]
-    return [_Line(name, "the moment, not the zone" if place.moved and name == "TIMESTAMP" else "")]
+    return [_Line(name, "the moment, not the zone" if place.moved and name == "TIMESTAMP_LTZ" else "")]
 
 
 def _object(place: Place) -> list[_Line]:
@@ -129,7 +131,7 @@ def _object(place: Place) -> list[_Line]:
         for field in fields:
             values.join(field)
         try:
-            return _around("MAP<STRING, ", _type(values), _nulls(values, "values"))
+            return _around("MAP<STRING, ", _narrow_type(values), _nulls(values, "values"))
         except NoType:
             pass
     return _struct(place)

@@ -100,7 +100,8 @@ class Connection:
         self._names = names
         self._outgoing = memoryview(b"")
         self._failure: StompError | None = None
-        self._error: ErrorReceived | None = None  # of which the next poll tells
+        self._error: ErrorReceived | None = None  # which ended the session
+        self._kept: list[Event] = []  # for the next poll
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
@@ -121,7 +122,7 @@ class Connection:
 
     @property
     def ended(self) -> bool:
-        """Whether the connection has ended. :meth:`poll` returns the ERROR, or raises the reason at last."""
+        """Whether the connection has ended. :meth:`poll` raises the reason after the last events."""
         return self._failure is not None or self.session.state is SessionState.FAILED
 
     def require_open(self) -> None:
@@ -143,7 +144,7 @@ class Connection:
 
     def keep(self, error: ErrorReceived) -> None:
         """``error`` came together with what was awaited: the next :meth:`poll` returns it."""
-        self._error = error
+        self._kept = [error]
 
     def may_quote(self, names: Collection[str]) -> None:
         """The broker may quote ``names``, such as destinations: they do not say what an ERROR means."""
@@ -182,12 +183,12 @@ class Connection:
         """One round: send what is queued, wait up to ``timeout`` seconds for bytes, return their events.
 
         Reads about ``most`` bytes at most, and returns early on :meth:`wake`. Sends and checks heart-beats;
-        those that are received are not among the events. Raises RemoteProtocolError or ConnectionLost, but
-        only after all earlier events were returned.
+        those that are received are not among the events. Raises RemoteProtocolError, ConnectionLost, or the
+        BrokerError of an ERROR, but only after all earlier events were returned.
         """
-        if self._error is not None:
-            error, self._error = self._error, None
-            return [error]
+        if self._kept:
+            events, self._kept = self._kept, []
+            return events
         self.require_open()
         self._most = most
         self._write()
@@ -408,6 +409,8 @@ class Connection:
         events: list[Event] = []
         try:
             while (event := self.session.next_event()) is not NEED_DATA:
+                if isinstance(event, ErrorReceived):
+                    self._error = event
                 if not isinstance(event, HeartbeatReceived):
                     events.append(event)
         except RemoteProtocolError as error:

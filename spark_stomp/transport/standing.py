@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.rabbitmq import stream_name
-from spark_stomp.errors import BrokerError, LoginRefused, ReceiptTimeout, UnsupportedError
+from spark_stomp.errors import LoginRefused, ReceiptTimeout, UnsupportedError
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import ErrorReceived, Frame
 from spark_stomp.protocol.frames import HeaderPairs
@@ -158,7 +158,8 @@ def standing(
     has the sums of its queues.
 
     Raises UnsupportedError, with the reason, if the broker does not tell it, NotTold if it tells nothing of
-    any queue, LoginNotAccepted if that is the login; and what ``open_connection`` raises.
+    any queue, LoginNotAccepted if that is the login; BrokerError if the broker ends the connection, as while
+    it stops; and what ``open_connection`` raises.
     """
     if not dialect.is_queue(destination):
         raise UnsupportedError("only queues have such figures")
@@ -188,10 +189,8 @@ def _of_activemq(options: ConnectionOptions, queue: str, _: str | None) -> Stand
         "queue": _Question(f"{_STATISTICS}Destination.{names}"),
         "broker": _Question(f"{_STATISTICS}Broker"),
     }
-    try:
-        found = _answers(options, (("destination", "/temp-queue/standing"),), asked)
-    except (ReceiptTimeout, BrokerError):
-        raise NotTold("ActiveMQ tells it only with its plugin <statisticsBrokerPlugin/>") from None
+    only = "ActiveMQ tells it only with its plugin <statisticsBrokerPlugin/>"
+    found = _answers(options, (("destination", "/temp-queue/standing"),), asked, only)
     every, (broker,) = ([dict(_ENTRY.findall(one.decode())) for one in found[name]] for name in asked)
     limits = {"memory": "memoryPercentUsage", "store": "storePercentUsage", "temp": "tempPercentUsage"}
     full = [name for name, key in limits.items() if int(broker.get(key, 0)) >= _FULL]
@@ -223,10 +222,8 @@ def _of_artemis(options: ConnectionOptions, queue: str, selector: str | None) ->
         "limit": _Question(_MANAGEMENT, limit, b"[]"),
     }
     replies = (("destination", _REPLIES), ("subscription-type", "MULTICAST"))
-    try:
-        found = _answers(options, replies, asked)
-    except (ReceiptTimeout, BrokerError):
-        raise NotTold(f"Artemis tells it only to a login with the right manage on {_MANAGEMENT}") from None
+    only = f"Artemis tells it only to a login with the right manage on {_MANAGEMENT}"
+    found = _answers(options, replies, asked, only)
     told = {name: json.loads(answers[0])[0] for name, answers in found.items()}
     listed, percent = json.loads(told["queues"])["data"], told["limit"]
     policy = str(json.loads(told["settings"]).get("addressFullMessagePolicy"))
@@ -252,13 +249,13 @@ class _Question(NamedTuple):
 
 
 def _answers(
-    options: ConnectionOptions, replies: HeaderPairs, asked: Mapping[str, _Question]
+    options: ConnectionOptions, replies: HeaderPairs, asked: Mapping[str, _Question], only: str
 ) -> dict[str, list[bytes]]:
     """The answers to questions, by their names: none, one, or several. The broker answers in order, and
     always the last one.
 
-    Raises ReceiptTimeout if that answer does not come, BrokerError if the broker refuses, and
-    LoginNotAccepted.
+    Raises NotTold, with ``only``, if that answer does not come or the broker refuses; LoginNotAccepted; and
+    BrokerError if the broker ends the connection before it is asked, or for a while.
     """
     token, found = secrets.token_hex(8), {name: list[bytes]() for name in asked}
     try:
@@ -273,10 +270,11 @@ def _answers(
         deadline = time.monotonic() + _TIMEOUT
         while not found[[*asked][-1]]:
             if (left := deadline - time.monotonic()) <= 0:
-                raise ReceiptTimeout(f"{connection.peer} did not answer within {_TIMEOUT:g}s")
+                raise NotTold(only)
             for event in connection.poll(left):
                 if isinstance(event, ErrorReceived):
-                    raise connection.error_of(event)
+                    reason = connection.error_of(event)
+                    raise reason if reason.verdict == "passes" else NotTold(only)
                 if isinstance(event, Frame) and (of := event.get("correlation-id", "")).startswith(token):
                     found[of.removeprefix(token)].append(event.body)
     return found

@@ -27,9 +27,10 @@ TYPES = [
     ": DOUBLE",
     ": DECIMAL(",
     ": DATE",
-    ": TIMESTAMP",
+    ": TIMESTAMP_LTZ",
     ": TIMESTAMP_NTZ",
     ": STRING",
+    ": VARIANT",
 ]
 TYPES += [": STRUCT<", ": ARRAY<", ": MAP<STRING, ", "body STRUCT<", "body ARRAY<STRUCT<"]
 
@@ -66,6 +67,7 @@ def test_only_what_the_comments_name_is_rescued(seed: int, count: int) -> None:
 def test_a_body_with_many_levels() -> None:
     check(['{"b": 1, "a": ' * 40 + "1" + "}" * 40])
     check(['{"b": 1, "a": ' + "[" * 40 + "]" * 40 + "}"])
+    check(['{"b": 1, "a": ' + "[" * 40 + "1e400" + "]" * 40 + "}", '{"b": 1}'])
 
 
 def check(texts: list[str]) -> None:

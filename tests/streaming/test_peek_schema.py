@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,13 @@ __all__ = ["command"]
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 QUEUE = "/queue/orders"
+MIX = "variant_get(body.mix, '$', 'string') AS mix"
 FIT = [
     '{"id": 1, "order": "a", "at": "2026-11-29T12:00:00+01:00", "x y": {"`": [1, 2.5]}, "Id": true}',
     '{"id": 9223372036854775808, "day": "2026-11-29", "lines": [{"n": 1}, {"é": null}], "": 0.1, "\\n": []}',
     '{"price": 0.12345678901234567891, "local": "2026-11-29T12:00", "-- \\\\": {}, "\\"\\"\\"": false}',
+    '{"mix": 1}',
+    '{"mix": "a"}',
 ]
 
 
@@ -34,14 +38,33 @@ def schema_of(devbroker: DevBroker, command: Command) -> Printed:
     return printed_schema(done.out)
 
 
+@pytest.fixture(params=["TIMESTAMP_LTZ", "TIMESTAMP_NTZ"])
+def timestamp_type(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    """What TIMESTAMP means in this session."""
+    before = spark.conf.get("spark.sql.timestampType")
+    assert before is not None
+    spark.conf.set("spark.sql.timestampType", request.param)
+    yield
+    spark.conf.set("spark.sql.timestampType", before)
+
+
+@pytest.mark.usefixtures("timestamp_type")
 def test_a_stream_rescues_none_of_the_messages(
     spark: SparkSession, devbroker: DevBroker, command: Command, tmp_path: Path
 ) -> None:
+    """Whatever TIMESTAMP means in its session."""
     devbroker.publish_many(QUEUE, [body.encode() for body in FIT])
     ddl = schema_of(devbroker, command).ddl
     frame = spark.readStream.format("stomp").option("url", devbroker.url).schema(ddl).load(QUEUE)
     query = (
-        frame.selectExpr("body.`x y`.```` AS prices", "body.lines[1].`é` AS e", "rescued", "malformed")
+        frame.selectExpr(
+            "body.`x y`.```` AS prices",
+            "body.lines[1].`é` AS e",
+            MIX,
+            "typeof(body.at) AS at",
+            "rescued",
+            "malformed",
+        )
         .writeStream.format("parquet")
         .option("path", str(tmp_path / "rows"))
         .option("checkpointLocation", str(tmp_path / "run"))
@@ -50,10 +73,13 @@ def test_a_stream_rescues_none_of_the_messages(
     )
     assert query.awaitTermination(PATIENCE)
     rows = spark.read.parquet(str(tmp_path / "rows")).collect()
-    assert sorted((row.prices or [], row.e, row.rescued, row.malformed) for row in rows) == [
-        ([], None, None, None),
-        ([], None, None, None),
-        ([1.0, 2.5], None, None, None),
+    assert {row.at for row in rows} == {"timestamp"}
+    assert sorted((row.prices or [], row.mix or "", row.e, row.rescued, row.malformed) for row in rows) == [
+        ([], "", None, None, None),
+        ([], "", None, None, None),
+        ([], "1", None, None, None),
+        ([], "a", None, None, None),
+        ([1.0, 2.5], "", None, None, None),
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_stomp.arrow.json_values import VARIANT
 from spark_stomp.quoting import shown
 
 _LEAVES = {
@@ -17,9 +18,10 @@ _LEAVES = {
     "BIGINT": pa.int64(),
     "DOUBLE": pa.float64(),
     "DATE": pa.date32(),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    "TIMESTAMP_LTZ": pa.timestamp("us", tz="UTC"),
     "TIMESTAMP_NTZ": pa.timestamp("us"),
     "BINARY": pa.binary(),
+    "VARIANT": VARIANT,
 }
 _TOKEN = re.compile(r"--[^\n]*|`(?:[^`]|``)*`|[A-Za-z0-9_]+|[<>:,()]|\s+", re.DOTALL)
 

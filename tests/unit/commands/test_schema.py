@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 
 import pytest
 from support.ddl import printed_schema
 
 from spark_stomp.arrow.json_seen import DEEPEST, Seen
-from spark_stomp.commands import schema
 from spark_stomp.commands.schema import NoType, schema_call
+
+DEEP = f"{'[' * DEEPEST}{{}}{']' * DEEPEST}"
 
 
 def call(bodies: Iterable[str], where: str = "/queue/a") -> str:
@@ -43,8 +45,8 @@ def typed(*values: str) -> str:
         (['"a text"', '"2026-11-29"', '""'], "STRING"),
         (['"2026-11-29"', '"0001-01-01"'], "DATE"),
         (['"2026-11-29"', '"2026-02-30"'], "STRING"),
-        (['"2026-11-29T12:00:00Z"', '"2026-11-29 12:00:00.5+00:00"'], "TIMESTAMP"),
-        (['"2026-11-29T12:00:00Z"', '"2026-11-29T12:00+0530"'], "TIMESTAMP  -- the moment, not the zone"),
+        (['"2026-11-29T12:00:00Z"', '"2026-11-29 12:00:00.5+00:00"'], "TIMESTAMP_LTZ"),
+        (['"2026-11-29T12:00:00Z"', '"2026-11-29T12:00+0530"'], "TIMESTAMP_LTZ  -- the moment, not the zone"),
         (['"2026-11-29T12:00:00"', '"2026-11-29T12:00:00.123456"'], "TIMESTAMP_NTZ"),
         (['"2026-11-29T12:00:00.1234567"'], "STRING"),
         (['"2026-11-29T12:00:00Z"', '"2026-11-29T12:00:00"'], "STRING"),
@@ -55,17 +57,38 @@ def typed(*values: str) -> str:
         (["null"], "STRING  -- null in 1 of 1; never a value, so STRING is a guess"),
         (["[]"], "ARRAY<STRING>  -- never an element, so STRING is a guess"),
         (["[null]"], "ARRAY<STRING>  -- null in 1 of 1 elements; never a value, so STRING is a guess"),
-        (["[1, null]", "[]", "[[]]"], ""),
+        (["[1, null]", "[]", "[[]]"], "ARRAY<VARIANT>  -- null in 1 of 3 elements; 1 whole number, 1 list"),
+        (["1", '"a"'], "VARIANT  -- 1 whole number, 1 string"),
+        (["[1, true]"], "ARRAY<VARIANT>  -- 1 whole number, 1 boolean"),
+        (["1", "[[1e300]]", '{"a": {}}'], "VARIANT  -- 1 whole number, 1 list, 1 object"),
+        (["9" * 38, "1e300"], "VARIANT  -- numbers that no numeric type has exactly"),
+        (["0." + "1" * 37, "9" * 30], "VARIANT  -- numbers that no numeric type has exactly"),
         (["[[1], [2.5]]", "[]"], "ARRAY<ARRAY<DOUBLE>>"),
         (["{}", "null"], "MAP<STRING, STRING>  -- null in 1 of 2; never a field, so STRING is a guess"),
     ],
 )
 def test_the_type_that_has_every_value(values: list[str], expected: str) -> None:
-    if expected:
-        assert typed(*values) == f"x: {expected}"
-    else:
-        with pytest.raises(NoType):
-            typed(*values)
+    assert typed(*values) == f"x: {expected}"
+
+
+@pytest.mark.parametrize("number", ["1e400", "9" * 39, "1" * 20 + "." + "1" * 19, "0.12345678901234567e-400"])
+@pytest.mark.parametrize(
+    "where", ["{}", "[{}]", '{{"a": {}}}', '{{"a": [1, {{"b": {}}}]}}', DEEP.format("{}")]
+)
+def test_what_no_variant_has_is_left_out(number: str, where: str) -> None:
+    """Wherever it is in a value; beside it the others have their types."""
+    mixed = call([f'{{"x": {where.format(number)}, "y": 1}}', '{"x": "text", "y": true}'])
+    assert "    -- `x` is left out: " in mixed and "VARIANT" not in mixed.partition("y: ")[0]
+    assert "    y: VARIANT  -- 1 whole number, 1 boolean\n" in mixed
+
+
+@pytest.mark.parametrize("number", ["1", "1e400"])
+def test_a_map_has_what_all_of_its_values_have(number: str) -> None:
+    """In a VARIANT too, which is not their one type."""
+    pairs = [(one, value) for one in range(102) for value in ("true", number)]
+    lines = call(f'{{"x": {{"id{one}": {{"a": {value}, "b": 1}}}}}}' for one, value in pairs)
+    assert "x: MAP<STRING, STRUCT<\n" in lines
+    assert ("a: VARIANT" in lines, "`a` is left out" in lines) == (number == "1", number != "1")
 
 
 def test_all_of_it() -> None:
@@ -73,7 +96,7 @@ def test_all_of_it() -> None:
         '{"id": 1, "lines": [{"article": "bread", "count": 2}, {"article": null}], "mix": 1, "Id": 1}',
         '{"id": 2, "lines": null, "mix": "a", "x y": {"deep": {"z": 1.5}}, "more": [1, true]}',
         '{"id": 3, "huge": 1e400, "x y": {}}',
-        '{"id": 4, "odd": {"only": [1, []]}}',
+        '{"id": 4, "odd": {"only": [1, [1e400]]}}',
         "[]",
         "7",
         "no json",
@@ -94,15 +117,15 @@ def test_all_of_it() -> None:
       article: STRING,  -- null in 1 of 2
       count: BIGINT  -- missing in 1 of 2
     >>,
-    -- `mix` is left out: 1 whole number, 1 string. Bodies with it are rescued
+    mix: VARIANT,  -- missing in 2 of 4; 1 whole number, 1 string
     Id: BIGINT,  -- missing in 3 of 4; differs from `id` only in case: set spark.sql.caseSensitive=true
     `x y`: STRUCT<  -- missing in 2 of 4
       deep: STRUCT<  -- missing in 1 of 2
         z: DOUBLE
       >
-    >
-    -- `more` is left out: a list of 1 whole number, 1 boolean. Bodies with it are rescued
-    -- `huge` is left out: numbers that no type has exactly. Bodies with it are rescued
+    >,
+    more: ARRAY<VARIANT>  -- missing in 3 of 4; 1 whole number, 1 boolean
+    -- `huge` is left out: numbers that no numeric type has exactly. Bodies with it are rescued
     -- `odd` is left out: objects of `only`: a list of 1 whole number, 1 list. Bodies with it are rescued
   >,
   rescued BINARY, malformed STRING
@@ -111,22 +134,15 @@ def test_all_of_it() -> None:
     )
 
 
-def test_a_type_for_any_value_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "ANY", "VARIANT")
-    assert typed("1", '"a"') == "x: VARIANT  -- 1 whole number, 1 string"
-    assert typed("[1, true]") == "x: ARRAY<VARIANT>  -- 1 whole number, 1 boolean"
-    assert typed("1e400") == "x: VARIANT  -- numbers that no type has exactly"
-
-
 class TestNames:
     """Those of a producer, which may mean harm."""
 
     NAMES = ('"""); exit() #', "\\", "\n", "`", "--", "\x1b[2J", "", "\\N", '"', "é", "a\\\n", "order", "1a")
 
     @pytest.mark.parametrize("name", NAMES)
-    @pytest.mark.parametrize("value", ["1", "[1, true]"])
+    @pytest.mark.parametrize("value", ["1", "1e400"])
     def test_stay_in_the_schema(self, name: str, value: str) -> None:
-        printed = call([json.dumps({"a": 1, name: json.loads(value), "b": 2})])
+        printed = call([f'{{"a": 1, {json.dumps(name)}: {value}, "b": 2}}'])
         assert all(line.isprintable() for line in printed.splitlines())
         body = printed_schema(printed).columns["body"]
         assert list(body.parts) == (["a", name, "b"] if value == "1" else ["a", "b"])
@@ -184,11 +200,16 @@ class TestMaps:
             [*many, '{"x": {"y": 10, "z": 0.12345678901234567891}}']
         )
         times = self.bodies(102, 2, "2026-11-29T12:00:00Z")
-        assert "MAP<STRING, TIMESTAMP>\n" in call(times)
+        assert "MAP<STRING, TIMESTAMP_LTZ>\n" in call(times)
         moved = '{"x": {"y": "2026-11-29T12:00:00+01:00"}}'
-        assert "MAP<STRING, TIMESTAMP>  -- the moment, not the zone\n" in call([*times, moved])
-        lists = [*self.bodies(102, 2, []), f'{{"x": {{"y": {"[" * DEEPEST}{"]" * DEEPEST}}}}}']
-        assert f"`y` is left out: {'a list of ' * (DEEPEST - 2)}more than" in call(lists)
+        assert "MAP<STRING, TIMESTAMP_LTZ>  -- the moment, not the zone\n" in call([*times, moved])
+        lists, levels = self.bodies(102, 2, []), DEEPEST - 2
+        deep = "ARRAY<" * levels + "VARIANT" + ">" * levels
+        assert f"x: MAP<STRING, {deep}>  -- more than" in call(
+            [*lists, f'{{"x": {{"y": {DEEP.format("")}}}}}']
+        )
+        left_out = call([*lists, f'{{"x": {{"y": {DEEP.format("1e400")}}}}}'])
+        assert f"`y` is left out: {'a list of ' * levels}more than" in left_out
 
     @pytest.mark.parametrize("bodies", [(100, 2), (102, 102), (102, 51)])
     def test_few_names_or_most_of_them_in_each_object(self, bodies: tuple[int, int]) -> None:
@@ -196,7 +217,8 @@ class TestMaps:
 
     def test_values_of_several_kinds(self) -> None:
         lines = call([*self.bodies(102, 2), '{"x": {"id0": "a", "more": true}}'])
-        assert "    x: STRUCT<\n" in lines and "`id0` is left out: 1 decimal number, 1 string" in lines
+        assert "    x: STRUCT<\n" in lines
+        assert "id0: VARIANT,  -- missing in 50 of 52; 1 decimal number, 1 string" in lines
 
 
 def test_levels() -> None:
@@ -204,8 +226,10 @@ def test_levels() -> None:
     for begin, end in (('{"x": ', "}"), ("[", "]")):
         deepest = f'{{"x": {begin * (DEEPEST - 1)}1{end * (DEEPEST - 1)}, "y": 1}}'
         deeper = f'{{"x": {begin * DEEPEST}1{end * DEEPEST}, "y": 1}}'
-        assert "left out" not in call([deepest])
-        assert f"more than {DEEPEST} lists and objects in one another. Bodies" in call([deeper])
+        assert "more than" not in call([deepest])
+        told = f"more than {DEEPEST} lists and objects in one another"
+        assert re.search(rf"VARIANT>*,?  -- {told}\n", call([deeper]))
+        assert f"{told}. Bodies" in call([deeper.replace("1", "1e400", 1)])
 
 
 @pytest.mark.parametrize(
@@ -218,8 +242,8 @@ def test_levels() -> None:
         ),
         (["{}"], "the bodies of /queue/a are objects without fields"),
         (["[{}]"], "the bodies of /queue/a are a list of objects without fields"),
-        (['{"a": 1}', '{"a": "x"}'], "objects of `a`: 1 whole number, 1 string$"),
-        (['{"a": 1e400, "b": 1e400}'], "objects of `a`: numbers that no type has exactly and 1 more"),
+        (['{"a": 1e400}', '{"a": "x"}'], "objects of `a`: 1 decimal number, 1 string$"),
+        (['{"a": 1e400, "b": 1e400}'], "objects of `a`: numbers that no numeric type has exactly and 1 more"),
     ],
 )
 def test_without_a_field_there_is_no_schema(bodies: list[str], reason: str) -> None:
