@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql.types import VariantVal
 
 from spark_stomp.arrow.columns import strings
+from spark_stomp.arrow.json_layouts import read_layouts
 from spark_stomp.arrow.json_rows import json_rows
 from spark_stomp.arrow.json_values import VARIANT
 from spark_stomp.errors import SchemaError
@@ -363,6 +364,33 @@ def test_fields_that_the_type_does_not_name_as_a_text() -> None:
     rows = json_rows(strings([*bodies]), kind, others=True)
     assert [rows.others.get(row) for row in range(len(bodies))] == [*bodies.values()]
     assert sorted(rows.reasons) == [3, 4, 5]
+
+
+NESTED = pa.struct([("l", pa.list_(pa.struct([("a", pa.struct([("b", INT)])), ("s", STRING)]))), *A])
+
+
+@pytest.mark.parametrize(
+    ("first", "others"),
+    [
+        ('[{"s":"x"},{"s":"y","a":{}}]', '[{"s":"x"}]'),
+        ('[{"a":null},{"a":{"b":1}}]', '[{"a":null},{"a":null}]'),
+        ("[null,{}]", "[null]"),
+        ('[{}, {"a": {}}]', "[{}]"),
+        ("null", "null"),
+    ],
+)
+def test_what_one_body_has_is_not_in_those_of_its_layout(first: str, others: str) -> None:
+    """An element or a field that is not there, or null, is so whatever other bodies have."""
+    bodies = [f'{{"l":{text},"a":{number}}}' for text in (first, others) for number in range(100)]
+    alone = [decoded(NESTED, [body])[0] for body in bodies]
+    assert decoded(NESTED, bodies) == alone
+
+
+def test_a_null_is_in_a_layout() -> None:
+    texts = strings([f'{{"l":[{{"a":null,"s":null}}, {{"a":null}}],"a":{number}}}' for number in range(200)])
+    texts = pa.concat_arrays([texts, strings(['{"l":null,"a":null}'] * 200)])
+    ((rows, _),) = read_layouts(texts, NESTED)
+    assert rows.tolist() == [*range(200, 400)]
 
 
 def test_lists_of_structs() -> None:
