@@ -9,7 +9,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import date
 from functools import partial
 from math import isinf
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -140,12 +140,16 @@ def misfit(value: object, leaf: Leaf) -> str:
 
 def written(value: object) -> str:
     """The text of a value of a document, with each number as it came."""
-    # One call of Python for each level, of which a document has MOST_LEVELS at most.
+    # One call for each level, of which a document has MOST_LEVELS at most: a call by map would be two.
+    parts = []
     if type(value) is dict:
-        fields = map("{}:{}".format, map(_quoted, value), map(written, value.values()))
-        return "{" + ",".join(fields) + "}"
+        for name, one in value.items():
+            parts.append(f"{_quoted(name)}:{written(one)}")
+        return "{" + ",".join(parts) + "}"
     if type(value) is list:
-        return "[" + ",".join(map(written, value)) + "]"
+        for one in value:
+            parts.append(written(one))
+        return "[" + ",".join(parts) + "]"
     return value if isinstance(value, (Whole, Fraction)) else _quoted(value)
 
 
@@ -227,25 +231,24 @@ def _variant(value: object) -> tuple[bytes, bytes] | None:
     from pyspark.errors import PySparkException
     from pyspark.sql.types import VariantVal
 
-    if not _has_all_digits(value):
-        return None
     try:
-        made = VariantVal.parseJson(written(value))
-    except PySparkException:
+        made = VariantVal.parseJson(written(value)) if _has_all_digits(value) else None
+    except (PySparkException, RecursionError):
         return None
-    return made.value, made.metadata
+    return None if made is None else (made.value, made.metadata)
 
 
 def _has_all_digits(value: object) -> bool:
-    if type(value) is dict:
-        return all(map(_has_all_digits, value.values()))
-    if type(value) is list:
-        return all(map(_has_all_digits, value))
-    return (
-        not isinstance(value, (Whole, Fraction))
-        or bool(_PLAIN.fullmatch(value))
-        or _double(value) is not None
-    )
+    left = [value]
+    while left:
+        one = left.pop()
+        if type(one) is dict:
+            left += one.values()
+        elif type(one) is list:
+            left += one
+        elif isinstance(one, (Whole, Fraction)) and not _PLAIN.fullmatch(one) and _double(one) is None:
+            return False
+    return True
 
 
 def _days(value: object) -> int | None:
@@ -262,16 +265,13 @@ def _micros(zoned: bool, value: object) -> int | None:
     found = TIME.fullmatch(value) if type(value) is str else None
     if found is None or bool(found[6] or found[7]) is not zoned:
         return None
-    day, hour, minute, second, fraction, _, sign, hours, minutes = found.groups(default="0")
-    try:
-        when = datetime.fromisoformat(f"{day}T{hour}:{minute}:{second.zfill(2)}")
-    except ValueError:
+    day, *clock, fraction, _, sign, zone_hours, zone_minutes = found.groups(default="0")
+    days, (hours, minutes, seconds) = _days(day), map(int, clock)
+    offset = int(zone_hours) * 60 + int(zone_minutes)
+    # Not by Python's own reader of ISO 8601, which since 3.14 takes 24:00.
+    if days is None or hours > 23 or max(minutes, seconds, int(zone_minutes)) > 59 or offset > FARTHEST:
         return None
-    offset = int(hours) * 60 + int(minutes)
-    if offset > FARTHEST or int(minutes) > 59:
-        return None
-    seconds = (when.toordinal() - EPOCH) * 86_400 + when.hour * 3600 + when.minute * 60 + when.second
-    seconds -= 60 * (-offset if sign == "-" else offset)
+    seconds += ((days * 24 + hours) * 60 + minutes + (offset if sign == "-" else -offset)) * 60
     micros = seconds * 1_000_000 + int(fraction.ljust(6, "0"))
     return micros if FIRST_MICROSECOND <= micros <= LAST_MICROSECOND else None
 

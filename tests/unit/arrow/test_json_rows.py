@@ -15,7 +15,7 @@ from pyspark.sql.types import VariantVal
 
 from spark_stomp.arrow.columns import strings
 from spark_stomp.arrow.json_layouts import read_layouts
-from spark_stomp.arrow.json_rows import json_rows
+from spark_stomp.arrow.json_rows import JsonRows, json_rows
 from spark_stomp.arrow.json_values import VARIANT
 from spark_stomp.errors import SchemaError
 
@@ -471,11 +471,16 @@ def test_a_large_body_takes_a_time_in_its_size(body: str, reason: str | None) ->
 def test_a_stack_that_is_used_up_is_a_reason() -> None:
     """However deep the caller is, and whatever limit Python has."""
 
-    def at_depth(depth: int) -> list[tuple[Any, str | None]]:
-        return (
-            at_depth(depth - 1)
-            if depth
-            else decoded(pa.struct(A), ['{"a":1}', '{"o":' + "[" * 400 + "]" * 400 + "}"])
-        )
+    deep = '{"o":' + "[" * 499 + "]" * 499 + "}"
 
-    assert at_depth(700)[0] == ({"a": 1}, None)
+    def at_depth(depth: int, fields: Sequence[tuple[str, pa.DataType]], others: bool) -> JsonRows:
+        if depth:
+            return at_depth(depth - 1, fields, others)
+        return json_rows(strings(['{"a":1}', deep]), pa.struct(fields), others=others)
+
+    # The parser needs about as much of the stack as what comes behind it, so each depth is tried.
+    for fields, others in ((A, True), ([*A, ("o", VARIANT)], False)):
+        found = [at_depth(depth, fields, others) for depth in range(300, 600)]
+        assert all(rows.values[0]["a"].as_py() == 1 for rows in found)
+        assert [*found[0].reasons] == []
+        assert [*found[-1].reasons] == [1]
