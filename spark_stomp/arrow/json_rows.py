@@ -331,11 +331,11 @@ class _Map(_Many):
 
     def array(self) -> pa.Array:
         entries = pa.struct([self._kind.key_field, self._kind.item_field])
-        count, keys = len(self._keys), strings(self._keys)
-        # pyarrow 15 ends the process if it does not know that no key and no entry is null.
-        whole = pa.Array.from_buffers(keys.type, count, [None, *keys.buffers()[1:]], null_count=0)
-        parts = [whole, self._values.array()]
-        return self._over(pa.Array.from_buffers(entries, count, [None], null_count=0, children=parts))
+        parts = [strings(self._keys), self._values.array()]
+        # pyarrow 15 ends the process if it does not know that no entry is null.
+        return self._over(
+            pa.Array.from_buffers(entries, len(self._keys), [None], null_count=0, children=parts)
+        )
 
 
 def _node(kind: pa.DataType, path: str) -> _Node:
