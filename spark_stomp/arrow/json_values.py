@@ -82,6 +82,8 @@ _TIMES: Final = ("timestamp", "timestamp_ntz")
 _NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 # A double has at most 17 digits, one of 15 is always right. A number of 64 bits has at most 20 characters.
 _MOST_DIGITS, _SURE, _LONGEST = 17, 15, 20
+# Spark searches so many names by halves, in the order of Java. PySpark sorts them in that of Python.
+_SEARCHED: Final = 32
 # At most 38 digits, before and behind the point together; so many behind it are no more.
 _PLAIN: Final = re.compile(r"-?(?=[0-9.]{1,39}\Z)(?:[0-9]{1,38}|[0-9]+\.[0-9]+)", re.ASCII)
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -132,7 +134,9 @@ def misfit(value: object, leaf: Leaf) -> str:
         if zoned is not (leaf.name == "timestamp"):
             return f"has {'a' if zoned else 'no'} zone: {_TIMES[not zoned]} takes it"
     if leaf.name == "variant":
-        return "has a number that variant does not have exactly, or is too large"
+        return (
+            "has a number that variant does not have exactly, names that Spark does not find, or is too large"
+        )
     if isinstance(value, (Whole, Fraction)) and leaf.name.startswith(("float", "double", "decimal")):
         return f"is a number that {leaf.name} does not have exactly"
     return f"is {kind_of(value)} that does not fit {leaf.name}"
@@ -232,23 +236,30 @@ def _variant(value: object) -> tuple[bytes, bytes] | None:
     from pyspark.sql.types import VariantVal
 
     try:
-        made = VariantVal.parseJson(written(value)) if _has_all_digits(value) else None
-    except (PySparkException, RecursionError):
+        made = VariantVal.parseJson(written(value)) if _is_exact(value) else None
+    except (PySparkException, ValueError, RecursionError):  # Spark 4.0 has no text for its own error
         return None
     return None if made is None else (made.value, made.metadata)
 
 
-def _has_all_digits(value: object) -> bool:
+def _is_exact(value: object) -> bool:
+    """Whether a VARIANT has all digits of the numbers, and Spark finds all names."""
     left = [value]
     while left:
         one = left.pop()
         if type(one) is dict:
+            if len(one) >= _SEARCHED and sorted(one) != sorted(one, key=_in_java):
+                return False
             left += one.values()
         elif type(one) is list:
             left += one
         elif isinstance(one, (Whole, Fraction)) and not _PLAIN.fullmatch(one) and _double(one) is None:
             return False
     return True
+
+
+def _in_java(name: str) -> bytes:
+    return name.encode("utf-16-be")
 
 
 def _days(value: object) -> int | None:
