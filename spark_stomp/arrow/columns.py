@@ -70,9 +70,13 @@ def strings(values: Iterable[str | bytes | None], kind: pa.DataType = _STRING) -
     offsets = np.cumsum([0, *(len(one or b"") for one in raw)], dtype=np.int64)
     if offsets[-1] >= _TOO_MANY:
         raise pa.ArrowCapacityError("the texts of a batch have more than 2 GiB; lower maxFrameBytes")
+    missing = raw.count(None)
     there = np.packbits(np.array([one is not None for one in raw], bool), bitorder="little")
-    buffers = map(pa.py_buffer, (there, offsets.astype(np.int32), b"".join(filter(None, raw))))
-    return pa.Array.from_buffers(kind, len(raw), [*buffers])
+    buffers = map(pa.py_buffer, (offsets.astype(np.int32), b"".join(filter(None, raw))))
+    # Up to 25, pyarrow ends the process if it has to count the nulls of a map's keys.
+    return pa.Array.from_buffers(
+        kind, len(raw), [pa.py_buffer(there) if missing else None, *buffers], missing
+    )
 
 
 @lru_cache(maxsize=256)

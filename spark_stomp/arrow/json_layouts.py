@@ -242,21 +242,24 @@ class _Body:
         self._pieces, self._begin = [], start
         self._value(kind.value_type, (*path, _ITEM))
         pieces = (*self._pieces, self._literal(self._at))
+        # What later elements have is no part of the layout.
+        objects, separator = {*self._objects}, self._separator
         while True:
             end = self._at
             self.space()
             if self._is_next("]"):
                 break
-            self._comma()
+            separator = self._comma()
             self._value(kind.value_type, (*path, _ITEM))
-        self._pieces, self._begin = outer
-        self._put(_Elements(path, kind, pieces, self._separator), start, end)
+        (self._pieces, self._begin), self._objects = outer, objects
+        self._put(_Elements(path, kind, pieces, separator), start, end)
 
-    def _comma(self) -> None:
+    def _comma(self) -> str:
         begin = self._at
         self._next(",")
         self.space()
         self._separator = self._text[begin : self._at]
+        return self._separator
 
     def _put(self, piece: _Piece, start: int, end: int) -> None:
         self._pieces += [self._literal(start), piece]
@@ -272,13 +275,13 @@ class _Body:
         self._at = found.end()
         return found
 
-    def _is_next(self, character: str) -> bool:
-        found = self._text.startswith(character, self._at)
-        self._at += found
+    def _is_next(self, literal: str) -> bool:
+        found = self._text.startswith(literal, self._at)
+        self._at += found * len(literal)
         return found
 
-    def _next(self, character: str) -> None:
-        if not self._is_next(character):
+    def _next(self, literal: str) -> None:
+        if not self._is_next(literal):
             raise _NoLayout
 
 

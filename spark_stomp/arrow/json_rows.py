@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
@@ -94,17 +95,15 @@ def _exact(bodies: pa.Array, kind: pa.DataType, others: bool) -> JsonRows:
     for row, body in enumerate(bodies.to_pylist()):
         try:
             document = checked(parse(body), in_lists=in_lists)
+            more = _others(document, named)
         except Unfit as unfit:
             node.add(None)
             found.reasons[row] = str(unfit)
             continue
-        more = {}
-        if named is not None and type(document) is dict:
-            more = {name: document.pop(name) for name in [*document] if name not in named}
         if (problem := node.add(document)) is not None:
             found.reasons[row] = problem
         elif more:
-            found.others[row] = written(more)
+            found.others[row] = more
     values = node.array()
     if found.reasons and in_lists:
         bad = np.isin(np.arange(len(values)), list(found.reasons))
@@ -112,6 +111,17 @@ def _exact(bodies: pa.Array, kind: pa.DataType, others: bool) -> JsonRows:
             kind, len(values), [validity(~bad), values.buffers()[1]], children=[values.values]
         )
     return found._replace(values=values)
+
+
+def _others(document: object, named: Collection[str] | None) -> str | None:
+    """The fields that have no name, as a text; they are taken out of the document."""
+    if named is None or type(document) is not dict:
+        return None
+    more = {name: document.pop(name) for name in [*document] if name not in named}
+    try:
+        return written(more) if more else None
+    except RecursionError:
+        raise Unfit(_TOO_DEEP) from None
 
 
 def checked(document: object, *, in_lists: bool) -> object:
@@ -272,6 +282,14 @@ class _Many:
         self._ends.append(self._ends[-1] + (count or 0))
         self._there.append(None if count is None else True)
 
+    @staticmethod
+    def _first(found: Iterator[str | None]) -> str | None:
+        """The first problem; only that is kept, of millions that there may be."""
+        first = None
+        for problem in filter(None, found):
+            first = first or problem
+        return first
+
     def _over(self, elements: pa.Array) -> pa.Array:
         ends = pa.py_buffer(np.array(self._ends, np.int32))
         return pa.Array.from_buffers(
@@ -290,8 +308,7 @@ class _List(_Many):
             self._end(None)
             return None if value is None else f"{self._path} is {kind_of(value)}, a list was expected"
         self._end(len(value))
-        problems = [found for found in map(self._elements.add, value) if found is not None]
-        return problems[0] if problems else None
+        return self._first(map(self._elements.add, value))
 
     def array(self) -> pa.Array:
         return self._over(self._elements.array())
@@ -310,16 +327,15 @@ class _Map(_Many):
             return None if value is None else f"{self._path} is {kind_of(value)}, an object was expected"
         self._end(len(value))
         self._keys += value
-        problems = [found for found in map(self._values.add, value.values()) if found is not None]
-        return problems[0] if problems else None
+        return self._first(map(self._values.add, value.values()))
 
     def array(self) -> pa.Array:
         entries = pa.struct([self._kind.key_field, self._kind.item_field])
-        count, keys = len(self._keys), strings(self._keys)
-        # pyarrow 15 ends the process if it does not know that no key and no entry is null.
-        whole = pa.Array.from_buffers(keys.type, count, [None, *keys.buffers()[1:]], null_count=0)
-        parts = [whole, self._values.array()]
-        return self._over(pa.Array.from_buffers(entries, count, [None], null_count=0, children=parts))
+        parts = [strings(self._keys), self._values.array()]
+        # pyarrow 15 ends the process if it does not know that no entry is null.
+        return self._over(
+            pa.Array.from_buffers(entries, len(self._keys), [None], null_count=0, children=parts)
+        )
 
 
 def _node(kind: pa.DataType, path: str) -> _Node:

@@ -9,7 +9,15 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_stomp.arrow.json_rows import Unfit, checked, parse
-from spark_stomp.arrow.json_values import TIME, Whole, decimal_digits, has_all_digits, kind_of, leaf_of
+from spark_stomp.arrow.json_values import (
+    TIME,
+    Whole,
+    decimal_digits,
+    finds_names,
+    fits_variant,
+    kind_of,
+    leaf_of,
+)
 
 DEEPEST: Final = 25
 """Lists and objects in one another that are looked at. A client of Spark Connect reads a type of up to 32
@@ -40,7 +48,7 @@ class Place:
 
     __slots__ = (
         "_after",
-        "_all_digits",
+        "_in_variant",
         "_before",
         "_in_decimal",
         "_leaves",
@@ -56,7 +64,7 @@ class Place:
         self.fields: dict[str, Place] = {}
         self.elements: Place | None = None
         self.moved = self.deep = False
-        self._all_digits = True  # a VARIANT has the numbers that are no part of a field or an element
+        self._in_variant = True  # a VARIANT has what is no part of a field or an element
         self._leaves = _LEAVES
         self._in_decimal, self._before, self._after = True, 0, 0
 
@@ -69,8 +77,9 @@ class Place:
             self._add_leaf(value)
         elif not levels:
             self.deep = True
-            self._all_digits &= has_all_digits(value)
+            self._in_variant &= fits_variant(value)
         elif isinstance(value, dict):
+            self._in_variant &= finds_names(value)
             for name, one in value.items():
                 self._field(name).add(one, levels - 1)
         else:
@@ -86,7 +95,7 @@ class Place:
             self._element().join(other.elements)
         self.moved |= other.moved
         self.deep |= other.deep
-        self._all_digits &= other._all_digits
+        self._in_variant &= other._in_variant
         self._leaves = tuple(leaf for leaf in self._leaves if leaf in other._leaves)
         self._in_decimal &= other._in_decimal
         self._before, self._after = max(self._before, other._before), max(self._after, other._after)
@@ -94,7 +103,7 @@ class Place:
     def in_variant(self) -> bool:
         """Whether a VARIANT has every value exactly."""
         parts = [*self.fields.values(), *filter(None, [self.elements])]
-        return self._all_digits and all(part.in_variant() for part in parts)
+        return self._in_variant and all(part.in_variant() for part in parts)
 
     def leaf(self) -> str | None:
         """The first type that has every value exactly, as Spark writes it; None if none has."""
@@ -121,7 +130,7 @@ class Place:
         return self.elements
 
     def _add_leaf(self, value: Any) -> None:
-        self._all_digits &= has_all_digits(value)
+        self._in_variant &= fits_variant(value)
         if any(leaf.read(value) is None for leaf in self._leaves):
             self._leaves = tuple(leaf for leaf in self._leaves if leaf.read(value) is not None)
         parts = decimal_digits(value)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from collections.abc import Callable, Collection, Sequence
+from datetime import date
 from functools import partial
 from math import isinf
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -82,6 +82,8 @@ _TIMES: Final = ("timestamp", "timestamp_ntz")
 _NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 # A double has at most 17 digits, one of 15 is always right. A number of 64 bits has at most 20 characters.
 _MOST_DIGITS, _SURE, _LONGEST = 17, 15, 20
+# Spark searches so many names by halves, in the order of Java. PySpark sorts them in that of Python.
+_SEARCHED: Final = 32
 # At most 38 digits, before and behind the point together; so many behind it are no more.
 _PLAIN: Final = re.compile(r"-?(?=[0-9.]{1,39}\Z)(?:[0-9]{1,38}|[0-9]+\.[0-9]+)", re.ASCII)
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -132,33 +134,51 @@ def misfit(value: object, leaf: Leaf) -> str:
         if zoned is not (leaf.name == "timestamp"):
             return f"has {'a' if zoned else 'no'} zone: {_TIMES[not zoned]} takes it"
     if leaf.name == "variant":
-        return "has a number that variant does not have exactly, or is too large"
+        return (
+            "has a number that variant does not have exactly, names that Spark does not find, or is too large"
+        )
     if isinstance(value, (Whole, Fraction)) and leaf.name.startswith(("float", "double", "decimal")):
         return f"is a number that {leaf.name} does not have exactly"
     return f"is {kind_of(value)} that does not fit {leaf.name}"
 
 
-def has_all_digits(value: object) -> bool:
-    """Whether a VARIANT has every number of a value of a document exactly."""
-    if type(value) is dict:
-        return all(map(has_all_digits, value.values()))
-    if type(value) is list:
-        return all(map(has_all_digits, value))
-    return (
-        not isinstance(value, (Whole, Fraction))
-        or bool(_PLAIN.fullmatch(value))
-        or _double(value) is not None
-    )
+def fits_variant(value: object) -> bool:
+    """Whether a VARIANT has a value of a document: all digits of its numbers, and names that Spark finds."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if type(one) is dict:
+            if not finds_names(one):
+                return False
+            left += one.values()
+        elif type(one) is list:
+            left += one
+        elif isinstance(one, (Whole, Fraction)) and not _PLAIN.fullmatch(one) and _double(one) is None:
+            return False
+    return True
+
+
+def finds_names(fields: Collection[str]) -> bool:
+    """Whether Spark finds all names in an object of a VARIANT that PySpark has made."""
+    return len(fields) < _SEARCHED or sorted(fields) == sorted(fields, key=_in_java)
+
+
+def _in_java(name: str) -> bytes:
+    return name.encode("utf-16-be")
 
 
 def written(value: object) -> str:
     """The text of a value of a document, with each number as it came."""
-    # One call of Python for each level, of which a document has MOST_LEVELS at most.
+    # One call for each level, of which a document has MOST_LEVELS at most: a call by map would be two.
+    parts = []
     if type(value) is dict:
-        fields = map("{}:{}".format, map(_quoted, value), map(written, value.values()))
-        return "{" + ",".join(fields) + "}"
+        for name, one in value.items():
+            parts.append(f"{_quoted(name)}:{written(one)}")
+        return "{" + ",".join(parts) + "}"
     if type(value) is list:
-        return "[" + ",".join(map(written, value)) + "]"
+        for one in value:
+            parts.append(written(one))
+        return "[" + ",".join(parts) + "]"
     return value if isinstance(value, (Whole, Fraction)) else _quoted(value)
 
 
@@ -240,13 +260,11 @@ def _variant(value: object) -> tuple[bytes, bytes] | None:
     from pyspark.errors import PySparkException
     from pyspark.sql.types import VariantVal
 
-    if not has_all_digits(value):
-        return None
     try:
-        made = VariantVal.parseJson(written(value))
-    except PySparkException:
+        made = VariantVal.parseJson(written(value)) if fits_variant(value) else None
+    except (PySparkException, ValueError, RecursionError):  # Spark 4.0 has no text for its own error
         return None
-    return made.value, made.metadata
+    return None if made is None else (made.value, made.metadata)
 
 
 def _days(value: object) -> int | None:
@@ -263,16 +281,13 @@ def _micros(zoned: bool, value: object) -> int | None:
     found = TIME.fullmatch(value) if type(value) is str else None
     if found is None or bool(found[6] or found[7]) is not zoned:
         return None
-    day, hour, minute, second, fraction, _, sign, hours, minutes = found.groups(default="0")
-    try:
-        when = datetime.fromisoformat(f"{day}T{hour}:{minute}:{second.zfill(2)}")
-    except ValueError:
+    day, *clock, fraction, _, sign, zone_hours, zone_minutes = found.groups(default="0")
+    days, (hours, minutes, seconds) = _days(day), map(int, clock)
+    offset = int(zone_hours) * 60 + int(zone_minutes)
+    # Not by Python's own reader of ISO 8601, which since 3.14 takes 24:00.
+    if days is None or hours > 23 or max(minutes, seconds, int(zone_minutes)) > 59 or offset > FARTHEST:
         return None
-    offset = int(hours) * 60 + int(minutes)
-    if offset > FARTHEST or int(minutes) > 59:
-        return None
-    seconds = (when.toordinal() - EPOCH) * 86_400 + when.hour * 3600 + when.minute * 60 + when.second
-    seconds -= 60 * (-offset if sign == "-" else offset)
+    seconds += ((days * 24 + hours) * 60 + minutes + (offset if sign == "-" else -offset)) * 60
     micros = seconds * 1_000_000 + int(fraction.ljust(6, "0"))
     return micros if FIRST_MICROSECOND <= micros <= LAST_MICROSECOND else None
 

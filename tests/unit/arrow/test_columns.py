@@ -8,11 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_stomp.arrow import columns
 from spark_stomp.arrow.columns import (
+    HeaderLines,
     TextSource,
     body_text,
     charset_of,
     gather,
+    header_map,
     text_of,
     timestamps,
     unescape,
@@ -26,6 +29,23 @@ LAST = 253_402_300_799
 
 def strings(*values: str | None) -> pa.Array:
     return pa.array(values, pa.string())
+
+
+def test_names_that_are_texts_of_python() -> None:
+    """No bitmap without a null: pyarrow up to 25 ends the process if it has to count those of keys."""
+    names = columns.strings(["a", "", "b"])
+    assert names.buffers()[0] is None
+    assert columns.strings(["a", None, b"c", None]).null_count == 2
+    for keys in (
+        names,
+        columns.strings(["x", "a", "", "b"]).slice(1),
+        pa.concat_arrays([names[:1], names[1:]]),
+    ):
+        made = header_map(
+            HeaderLines(np.array([0, 2, 3], np.int32), keys, names), pa.map_(pa.string(), pa.string())
+        )
+        made.validate(full=True)
+        assert made.to_pylist() == [[("a", "a"), ("", "")], [("b", "b")]]
 
 
 class TestTimestamps:
