@@ -26,6 +26,7 @@ what is allowed, and what the broker said, if anything. No text contains a secre
     │   ├── NotStompServer          STOMP_NOT_A_STOMP_SERVER
     │   ├── TlsRefused              STOMP_TLS_REFUSED
     │   └── ConnectionLost          STOMP_CONNECTION_LOST
+    │       └── SubscriptionForgotten  STOMP_SUBSCRIPTION_FORGOTTEN
     ├── BrokerError                 STOMP_BROKER_ERROR           an ERROR frame
     │   ├── LoginRefused            STOMP_LOGIN_REFUSED
     │   │   └── ClientIdInUse       STOMP_CLIENT_ID_IN_USE
@@ -223,6 +224,12 @@ class ConnectionLost(TransportError):
     """An established connection ended unexpectedly."""
 
     code = "STOMP_CONNECTION_LOST"
+
+
+class SubscriptionForgotten(ConnectionLost):
+    """A connection is of no use: the broker has forgotten a subscription of it, and told nothing."""
+
+    code = "STOMP_SUBSCRIPTION_FORGOTTEN"
 
 
 class BrokerError(StompError):

@@ -162,6 +162,8 @@ _TO_DO = {
     "STOMP_CONNECT_TIMEOUT": "As above",
     "STOMP_NOT_A_STOMP_SERVER": "As above",
     "STOMP_TLS_REFUSED": "As above",
+    "STOMP_SUBSCRIPTION_FORGOTTEN": "Find out "
+    "[what takes the consumer away](operate.md#consumers-that-are-taken-away)",
     "STOMP_CONNECTION_LOST": "Read the broker's log; in a sink, a message may be "
     "[too large](brokers.md#what-they-do)",
     "STOMP_BROKER_ERROR": "Read its words, which follow, and its log",

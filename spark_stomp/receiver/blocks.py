@@ -56,6 +56,7 @@ class Block:
         remembered: its keys are remembered, and it is no longer in the log.
         discarded: its connection broke before Spark was told about it.
         rest: a block with some of its first messages, which came with it; None if it has all of them.
+        subscriptions: by which its messages came, as on the wire; some of them may be elsewhere.
     """
 
     batch: FrameBatch
@@ -71,6 +72,7 @@ class Block:
     remembered: bool = False
     discarded: bool = False
     rest: Block | None = None
+    subscriptions: frozenset[bytes | None] = frozenset()
 
     def __len__(self) -> int:
         return len(self.batch.ends)

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_stomp.frame_batch import FrameBatch, MessageKey
@@ -40,6 +40,10 @@ from spark_stomp.receiver.ack_queue import AckQueue, Acks
 from spark_stomp.receiver.blocks import Block, HeldAt, Inbox
 from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.status import Counts
+from spark_stomp.receiver.unproved import UnprovedAcks
+
+# The part of the memory that frames take whose confirmed ACKs are not proved.
+_UNPROVED_PART = 16
 
 # A delivery of a known message: its key, where it is held (None: it is remembered), and its new handle.
 _Repeat = tuple[MessageKey, HeldAt | None, bytes]
@@ -72,6 +76,8 @@ class Deliveries:
         self._index = log.index
         self._queue: AckQueue | None = None
         self._keyed = False
+        self._unproved_bytes = max_bytes // _UNPROVED_PART
+        self._unproved = UnprovedAcks(self._unproved_bytes)
         self._counts = Counts()
         self.unmarked = 0
         """How many messages were recognised as redelivered, although the broker did not mark them so."""
@@ -85,6 +91,11 @@ class Deliveries:
     def delivery_count(self) -> int:
         """The largest count of earlier deliveries that came since the start; 0 if none came."""
         return self._counts.delivery_count
+
+    @property
+    def came_by(self) -> Mapping[bytes | None, int]:
+        """See :attr:`UnprovedAcks.came_by`."""
+        return self._unproved.came_by
 
     @property
     def lock(self) -> threading.RLock:
@@ -107,18 +118,23 @@ class Deliveries:
         with self._index.lock:
             self._queue = AckQueue()
             self._keyed = keyed
+            self._unproved = UnprovedAcks(self._unproved_bytes)
 
-    def disconnected(self, *, redelivers: bool, but: Collection[str] = ()) -> None:
+    def disconnected(self, *, redelivers: bool, but: Collection[str] = (), forgotten: bool = False) -> None:
         """The connection ended, and all its ack handles are void.
 
         ``redelivers``: the broker redelivers what was not ACKed, so that messages without numbers can be
         discarded. It does not redeliver those of the subscriptions ``but``: they stay.
+        ``forgotten``: the broker had forgotten a subscription. So what it confirmed last counts as
+        unconfirmed.
         """
         with self._index.lock:
             queue, self._queue = self._queue, None
             if queue is None:
                 return
             queue.closed = True
+            if forgotten:
+                self._index.remember_unconfirmed(self._unproved.keys)
             if redelivers:
                 for block, rest in self.inbox.discard(but):
                     self._index.remove(block.ids or (), block)
@@ -148,6 +164,7 @@ class Deliveries:
             count, size = len(frames.ends), len(frames.data)
             malformed = 0 if frames.malformed is None else count
             self._count(delivered=count, bytes=size, malformed=malformed, redelivered=marked)
+            block.subscriptions = self._unproved.came(frames.subscriptions)
             acks, repeats = self._sort_out(block, frames.acks, marked)
             if block.batch.ends:
                 block.queue, block.handles = self._queue, acks
@@ -279,9 +296,12 @@ class Deliveries:
             if acks is None:
                 return
             self._index.confirm(acks.keys)
-            for block in dict.fromkeys(block for block, _, _ in acks.ranges):
-                if block.confirmed == len(block):
-                    self.log.free(block, confirmed=True)
+            blocks = dict.fromkeys(block for block, _, _ in acks.ranges)
+            done = [block for block in blocks if block.confirmed == len(block)]
+            if not self._index.journaled:  # it remembers confirmed ones anyway
+                self._unproved.confirm(done, acks.keys)
+            for block in done:
+                self.log.free(block, confirmed=True)
 
     # --- messages get their numbers
 

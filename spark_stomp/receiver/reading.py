@@ -112,6 +112,7 @@ class Reading:
         turn, state: what it reads, and how far that is.
         subscriptions: the destinations by the ids of their subscriptions.
         refused: the error of a malformed message that came. Nothing is taken any more.
+        useless: why the connection is to be given up, although it seems to be there. Any thread may set it.
         subscribed_since, last_active: when it was subscribed, and when the latest frame came, or something
             that may bring frames. Monotonic seconds.
     """
@@ -130,6 +131,7 @@ class Reading:
         self.dialect: Dialect = dialect_for(None)
         self.subscriptions: dict[str, str] = {}
         self.refused: MalformedMessageError | None = None
+        self.useless: StompError | None = None
         self.subscribed_since = self._asked_at = 0.0  # the second: when messages were last asked for
         # Until it is subscribed, these are those of the last one.
         self.last_active: float = time.monotonic() if before is None else before.last_active
@@ -292,6 +294,8 @@ class Reading:
         more_acks = self._send_acks(connection)
         state, deliveries, most = self.state, self._deliveries, self.window.most(self.subscriptions)
         while self._common.stopping.deadline is None and not self._turn_has_ended():
+            if self.useless is not None:
+                raise self.useless
             timeout = 0.0 if more_acks else state.poll_timeout()
             self._handle(connection, self._reader.poll(connection, timeout))
             if due := state.due(deliveries, most):

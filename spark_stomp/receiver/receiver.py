@@ -25,6 +25,7 @@ from spark_stomp.errors import (
     MalformedMessageError,
     MessageUndeliverable,
     StompError,
+    SubscriptionForgotten,
 )
 from spark_stomp.logs import about, get_log
 from spark_stomp.quoting import listed
@@ -114,6 +115,8 @@ class Receiver:
             heard_at=reader.heard_at,
             head_errors=reading.turn.errors,
             missing=self._common.queues.missing,
+            subscriptions=reading.subscriptions,
+            came_by=deliveries.came_by,
             # Read last: then all values above are from the connection that brought the malformed message.
             refused=self.refused,
         )
@@ -127,6 +130,13 @@ class Receiver:
         connection = self.reading.connection
         if connection is not None:
             connection.wake()
+
+    def give_up(self, number: int, error: StompError) -> None:
+        """End the connection with this number, of those that were subscribed: it is lost by ``error``."""
+        reading = self.reading
+        if self._common.connections.connected and self._common.connections.connections == number:
+            reading.useless = error
+            self.wake()
 
     def stop(self, timeout: float) -> None:
         """End the receiver within ``timeout`` seconds: ACK what is committed, await receipts, DISCONNECT."""
@@ -202,7 +212,7 @@ class Receiver:
         turn = self._turns.ended(end) if reading.subscriptions else reading.turn
         handles = self._deliveries.unconfirmed_acks
         common.connections = common.connections.failed(error, time.time())
-        self._disconnected()
+        self._disconnected(forgotten=isinstance(error, SubscriptionForgotten))
         login_accepted = None if self._login_accepted is None else now - self._login_accepted
         connect = self._options.connection
         # Each address may accept the login, and then not answer.
@@ -225,7 +235,7 @@ class Receiver:
         log.log(level, "%s: %s; %s%s", what, error, next_attempt(error, delay), self._turns.now)
         common.stopping.wait(delay)
 
-    def _disconnected(self) -> None:
+    def _disconnected(self, *, forgotten: bool = False) -> None:
         """Nothing of the connection is left. The broker redelivers what is not ACKed, if it can."""
         ended = self.reading
         self._common.reader.resume()
@@ -233,5 +243,6 @@ class Receiver:
         self.reading = self._kind(self._common, self._turns.now, ended)
         ended.state.take()  # its memory: the error may keep the ended one alive
         lost = ended.lost
-        self._deliveries.disconnected(redelivers=len(lost) < len(ended.subscriptions), but=lost)
+        redelivers = len(lost) < len(ended.subscriptions)
+        self._deliveries.disconnected(redelivers=redelivers, but=lost, forgotten=forgotten)
         self._common.notify()

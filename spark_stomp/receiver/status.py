@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.errors import ClientIdInUse, StompError
+from spark_stomp.errors import ClientIdInUse, StompError, SubscriptionForgotten
 from spark_stomp.quoting import listed
 
 # Characters of a broker's error that the status shows.
@@ -46,6 +46,7 @@ class ConnectionStatus:
         connected: whether the connection is subscribed.
         connections: how many connections were subscribed so far.
         reconnects: how many of these replaced a lost one.
+        forgotten: how many connections were given up because the broker had forgotten a subscription.
         attempts: how many attempts to connect have failed since ``since``.
         last_error: why the last connection or attempt failed; None if none did.
         last_error_at: when the last connection or attempt failed; None if none did.
@@ -57,6 +58,7 @@ class ConnectionStatus:
     connected: bool = False
     connections: int = 0
     reconnects: int = 0
+    forgotten: int = 0
     attempts: int = 0
     last_error: str | None = None
     last_error_at: float | None = None
@@ -105,6 +107,7 @@ class ConnectionStatus:
             connected=False,
             since=now if self.connected else self.since,
             attempts=0 if self.connected else self.attempts + 1,
+            forgotten=self.forgotten + isinstance(error, SubscriptionForgotten),
             last_error=str(error)[:_SHOWN],
             last_error_at=now,
         )
@@ -144,6 +147,8 @@ class ReceiverStatus:
             deliver it.
         missing: queues that were not there, and have brought no message: since when, in seconds since 1970,
             if they were deleted while the query ran.
+        subscriptions: the destinations by the ids of the subscriptions of this connection.
+        came_by: see ``UnprovedAcks``.
     """
 
     name: str
@@ -168,6 +173,18 @@ class ReceiverStatus:
     heard_at: float | None = None
     head_errors: int = 0
     missing: Mapping[str, float | None] = field(default_factory=dict)
+    subscriptions: Mapping[str, str] = field(default_factory=dict)
+    came_by: Mapping[bytes | None, int] = field(default_factory=dict)
+
+    def last_read(self, destination: str) -> int | None:
+        """Which read of this connection brought the last message of ``destination``; 0 if none did.
+
+        None if the connection has no such subscription.
+        """
+        for name, one in self.subscriptions.items():
+            if one == destination:
+                return self.came_by.get(name.encode(), self.came_by.get(None, 0))
+        return None
 
     @property
     def is_away(self) -> bool:

@@ -109,7 +109,7 @@ class StreamDeliveries(Deliveries):
                 self.log.add(self.inbox.take(), offset)
             self.stream.next = self.log.end
 
-    def disconnected(self, *, redelivers: bool, but: Collection[str] = ()) -> None:
+    def disconnected(self, *, redelivers: bool, but: Collection[str] = (), forgotten: bool = False) -> None:
         """The connection ended. Nothing is discarded: the next one begins behind the last message."""
         super().disconnected(redelivers=False)
 

@@ -114,7 +114,9 @@ class QueryRuntime:
         )
         self._monitor = Monitor(self._waiting, self._counts)
         self._neighbours = Neighbours(options, self._identity)
-        self._standings = Standings(options, self._receivers.statuses, self._have_looked)
+        self._standings = Standings(
+            options, self._receivers.statuses, self._have_looked, self._receivers.give_up
+        )
         self._call: OffsetCall | None = None
         self._cut_at = 0.0
         self._raised: StompError | None = None

@@ -162,6 +162,12 @@ class ReceiverGroup:
             # Wake all: a message may have been redelivered to a receiver that does not hold its frame.
             self._wake_receivers()
 
+    def give_up(self, name: str, number: int, error: StompError) -> None:
+        """See :meth:`Receiver.give_up` of the receiver with this name."""
+        for receiver, deliveries in zip(self._receivers, self._deliveries, strict=True):
+            if deliveries.inbox.name == name:
+                receiver.give_up(number, error)
+
     def are_subscribed(self) -> bool:
         """Whether every receiver is subscribed or paused."""
         return not any(one.is_away and one.paused_since is None for one in self.statuses())

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from spark_stomp.errors import PasswordUnreadable, StompError, UnsupportedError
+from spark_stomp.errors import PasswordUnreadable, StompError, SubscriptionForgotten, UnsupportedError
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import listed, shown
 from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.source.forgotten import Forgotten
 from spark_stomp.threads import Worker
 from spark_stomp.transport.addresses import machines_of
 from spark_stomp.transport.logins import fingerprint, password_of
@@ -22,6 +23,8 @@ log = get_log(__name__)
 
 # Seconds before each question, also before the first one: short runs ask nothing.
 _PERIOD: Final = 30.0
+# Seconds before the next one if the broker may have forgotten a subscription.
+_SOON: Final = 10.0
 # Queues that are asked for, because each question is a connection; and seconds after which, at the end of a
 # run, no further one is asked for.
 _MOST_ASKED: Final = 5
@@ -40,7 +43,8 @@ class Standings:
 
     A broker that does not tell it of a queue is not asked again, unless the query names ``managementUrl``.
     The password may have changed since the query has connected: a refused one is not sent again for long.
-    ``on_told`` is called after each round of questions.
+    ``on_told`` is called after each round of questions; ``give_up`` with the name of a receiver, the number
+    of its connection, and the reason, if the broker has forgotten a subscription of that connection.
 
     Attributes:
         told: the last answers, by queue. One that could not be renewed is gone.
@@ -51,6 +55,7 @@ class Standings:
         options: SourceOptions,
         statuses: Callable[[], Sequence[ReceiverStatus]],
         on_told: Callable[[], None] = lambda: None,
+        give_up: Callable[[str, int, StompError], None] = lambda *_: None,
     ) -> None:
         self.told: dict[str, Told] = {}
         patience = min(options.connection.connect_timeout, _PATIENCE)
@@ -59,6 +64,8 @@ class Standings:
         self._queues = frozenset(options.queues)
         self._statuses = statuses
         self._on_told = on_told
+        self._give_up = give_up
+        self._forgotten = Forgotten()
         self._not_told: set[str] = set()
         self._refused: tuple[bytes, float] | None = None
         self._ends = self._tried = False
@@ -116,7 +123,7 @@ class Standings:
 
     def _run(self) -> None:
         self._warn_of_names()
-        while self._worker.goes_on(_PERIOD):
+        while self._worker.goes_on(min(_SOON, _PERIOD) if self._forgotten.doubts else _PERIOD):
             try:
                 self.ask()
             except Exception as error:  # noqa: BLE001 - no figure may end the thread, for which a run waits
@@ -164,9 +171,24 @@ class Standings:
                 log.debug("how much waits in %s is not known: %s", queue, error)
             else:
                 told[queue] = Told(found, time.time(), asked_at, own, dialect)
+                self._judge(queue, told[queue], [one for one in connected if queue in one.destinations])
+                continue
+            self._forgotten.forget(queue)
         self.told = told
         if most is None:
             self._asked_at = begun
+
+    def _judge(self, queue: str, told: Told, readers: Sequence[ReceiverStatus]) -> None:
+        """Give up the connections whose subscription to ``queue`` the broker has forgotten."""
+        subscribed = [(one.name, one.connection.connections, one.last_read(queue)) for one in readers]
+        settled = time.time() - max(one.connection.since for one in readers)
+        if settled < _PERIOD or any(last is None for _, _, last in subscribed):
+            self._forgotten.forget(queue)
+            return
+        delivered = sum(one.counts.delivered for one in readers)
+        why = self._forgotten.why(queue, told, tuple(subscribed), delivered)
+        for name, number, _ in subscribed if why else ():
+            self._give_up(name, number, SubscriptionForgotten(f"{readers[0].connection.peer}: {why}"))
 
     def _is_refused(self) -> bool:
         """Whether the password of now was refused lately."""

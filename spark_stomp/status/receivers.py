@@ -110,6 +110,11 @@ class ReceiverPart(Part):
         """How often a lost connection was replaced."""
         return self.status.connection.reconnects
 
+    @Counter(summed=True, label="forgotten", trouble=True)
+    def forgotten(self) -> int:
+        """How often a connection was made anew because the broker had forgotten a subscription of it."""
+        return self.status.connection.forgotten
+
     @Figure()
     def last_error(self) -> str | None:
         """Why the last connection was lost, or could not be made."""

@@ -53,6 +53,9 @@ _CONTRACT = """
 4.12  receiver.turn_state:TurnState.put                  never is_over
 4.12  receiver.turn_state:TurnState.next                 never achieved
 4.12  receiver.receiver:Receiver._wait_to_reconnect      puts turn.pause for now.pause
+4.13  source.forgotten:Forgotten.why                     puts float("inf") for needed
+4.13  receiver.deliveries:Deliveries.disconnected        never forgotten
+4.13  receiver.unproved:UnprovedAcks.came                puts frozenset((None,)) for names
 # Never wait for what cannot come
 5.1   source.commits:Committer.latest_offset_called      puts None for proved
 5.2   source.planning:is_ready                           never full

@@ -22,6 +22,9 @@ PAGE_SIZES = (200, 230, 370)
 # Producers to a queue of this policy wait (producer flow control) as soon as its messages take this memory.
 _BOUNDED = """<policyEntry queue="bounded.>" producerFlowControl="true" memoryLimit="200kb">
 <pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy></policyEntry>"""
+# Consumers of a queue of this policy that have a message for a second are taken away without a word.
+_SLOW = """<policyEntry queue="slow.>"><slowConsumerStrategy><abortSlowAckConsumerStrategy checkPeriod="100"
+maxTimeSinceLastAck="500" maxSlowDuration="500"/></slowConsumerStrategy></policyEntry>"""
 # The queues to which users have a right: all of tests, and not those that begin with "denied.". What one
 # entry allows, no other one can forbid.
 _ALLOWED = (
@@ -30,6 +33,7 @@ _ALLOWED = (
     "ActiveMQ.>",
     "wild.>",
     "bounded.>",
+    "slow.>",
     *(f"paged{size}.>" for size in PAGE_SIZES),
 )
 _ALL = 'read="users" write="users" admin="users"'
@@ -74,6 +78,14 @@ class ActiveMQ(Broker):
     def new_bounded_queue(self) -> str:
         """A queue that nobody used before, whose producers wait once it holds 200 kB."""
         return self.new_queue().replace("/queue/", "/queue/bounded.")
+
+    def new_slow_queue(self) -> str:
+        """A queue that nobody used before, whose consumers go without a word if they are slow."""
+        return self.new_queue().replace("/queue/", "/queue/slow.")
+
+    def delete_queue(self, destination: str) -> None:
+        """Delete it with its messages, whoever reads it."""
+        self._jolokia.call(_BEAN, "removeQueue(java.lang.String)", destination.removeprefix("/queue/"))
 
     def new_wild_queue(self) -> str:
         """A beginning of queues that nobody used before, to which users have a right by a wildcard too."""
@@ -136,7 +148,9 @@ class ActiveMQ(Broker):
         self._jolokia = Jolokia(jolokia)
         text = (CONF / "activemq/activemq.xml").read_text().replace(_KAHADB, _SHARED_KAHADB)
         paged = [f'<policyEntry queue="paged{size}.>" maxPageSize="{size}"/>' for size in PAGE_SIZES]
-        text = with_tls(text).replace("<policyEntries>", "\n".join(["<policyEntries>", *paged, _BOUNDED]))
+        text = with_tls(text).replace(
+            "<policyEntries>", "\n".join(["<policyEntries>", *paged, _BOUNDED, _SLOW])
+        )
         text = text.replace("</plugins>", f"{_RIGHTS}</plugins>")
         connectors = "".join(
             f'<transportConnector name="{name}" uri="{_LISTENERS[name] % port}"/>'

@@ -20,6 +20,9 @@ _OTHERS = (
 )
 
 
+_BROKER = 'org.apache.activemq.artemis:broker="localhost"'
+
+
 class Artemis(Broker):
     """An instance in the broker's folder."""
 
@@ -72,7 +75,7 @@ class Artemis(Broker):
 
     @property
     def connections(self) -> int:
-        (said,) = self._jolokia.read_all('org.apache.activemq.artemis:broker="localhost"', "ConnectionCount")
+        (said,) = self._jolokia.read_all(_BROKER, "ConnectionCount")
         return int(said["ConnectionCount"])
 
     def create_queue(self, name: str) -> None:
@@ -90,10 +93,24 @@ class Artemis(Broker):
         name = destination.removeprefix("/queue/")
         self._jolokia.call(f'{_queues_of(destination)},queue="{name}"', "pause()")
 
+    def delete_queue(self, destination: str) -> None:
+        """Delete it with its messages, whoever reads it."""
+        self._jolokia.call(_BROKER, "destroyQueue(java.lang.String,boolean)", _name_of(destination), True)
+
+    def delete_address(self, destination: str) -> None:
+        """Delete the address with its queues, whoever reads them."""
+        self._jolokia.call(_BROKER, "deleteAddress(java.lang.String,boolean)", _name_of(destination), True)
+
+    def close_sessions(self, destination: str) -> None:
+        """Close the sessions of its consumers."""
+        for one in json.loads(self._jolokia.call(_BROKER, "listAllConsumersAsJSON()")):
+            if one.get("queueName") == _name_of(destination):
+                operation = "closeSessionWithID(java.lang.String,java.lang.String)"
+                self._jolokia.call(_BROKER, operation, one["connectionID"], one["sessionID"])
+
     def _create_queue(self, settings: dict[str, Any]) -> None:
         settings = {**settings, "durable": True}
-        bean = 'org.apache.activemq.artemis:broker="localhost"'
-        self._jolokia.call(bean, "createQueue(java.lang.String)", json.dumps(settings))
+        self._jolokia.call(_BROKER, "createQueue(java.lang.String)", json.dumps(settings))
 
     def new_limited_queue(self) -> str:
         """A queue that nobody used before, which drops a message after ten deliveries, as by default."""
@@ -174,3 +191,7 @@ def with_fixed(configuration: str) -> str:
     return configuration.replace("</address-settings>", limited + full + setting).replace(
         "</core>", f"{addresses}</core>"
     )
+
+
+def _name_of(destination: str) -> str:
+    return destination.removeprefix("/queue/")
