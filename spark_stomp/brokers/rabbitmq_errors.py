@@ -105,10 +105,20 @@ SENTENCES: Final = (
     ),
     Sentence(
         "passes",
-        r"^AMQP c\w+ died\b.*\bserver_initiated_close,\s*(?:320|506|541)\b",
+        # Long reasons are wrapped, and a new line is shown as two characters.
+        r"^AMQP c\w+ died\b.*\bserver_initiated_close,(?:\\n|\s)*320\b",
+        "AMQP channel died - Reason: "
+        '{shutdown,{connection_closing,{server_initiated_close,320,<<"maintenance at noon">>}}}',
+        "an operator has closed the connection",
+        unasked=True,
+        remedy="An operator has closed the connection: what follows 320 is the reason",
+    ),
+    Sentence(
+        "passes",
+        r"^AMQP c\w+ died\b.*\bserver_initiated_close,(?:\\n|\s)*(?:506|541)\b",
         "AMQP channel died - Reason: "
         '{shutdown,{connection_closing,{server_initiated_close,541,"Could not declare queue"}}}',
-        "an operator has closed the connection (320), or there is no majority of nodes (506, 541)",
+        "there is no majority of nodes",
         unasked=True,
     ),
     Sentence(
@@ -190,7 +200,7 @@ SENTENCES: Final = (
     ),
     Sentence(
         "stays",
-        r"^AMQP channel died\b.*\bserver_initiated_close,\s*(?:402|501|503|530|540)\b",
+        r"^AMQP channel died\b.*\bserver_initiated_close,(?:\\n|\s)*(?:402|501|503|530|540)\b",
         "AMQP channel died - Reason: "
         '{shutdown,{connection_closing,{server_initiated_close,530,"reached maximum (1) of '
         'consumers per channel"}}}',

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.brokers import Broker
-from support.driven import Run, bodies, publish
+from support.driven import Run, bodies, send_rows
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.rule("4.13")]
@@ -22,6 +22,10 @@ def delete_queue(broker: Any, queue: str) -> None:
 
 def delete_address(broker: Any, queue: str) -> None:
     broker.delete_address(queue)
+
+
+def operator_closes(broker: Any, queue: str) -> None:
+    broker.close_connections("we are sorry")
 
 
 def close_sessions(broker: Any, queue: str) -> None:
@@ -58,6 +62,7 @@ WAYS = [
     Way("artemis", delete_address, "somebody has closed the consumer"),
     Way("artemis", close_sessions, "somebody has closed the consumer", keeps=True),
     Way("rabbitmq", delete_queue, "Server cancelled subscription"),
+    Way("rabbitmq", operator_closes, "An operator has closed the connection", keeps=True),
 ]
 
 
@@ -66,8 +71,10 @@ def test_it_is_said_and_no_row_comes_twice(told: Broker, way: Way, monkeypatch: 
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.5)
     broker: Any = told
     queue = broker.new_slow_queue() if way.happens is is_slow else broker.new_queue()
-    publish(told.options(), queue, [b"%d" % number for number in range(COUNT)])
-    with Run(told.options(destination=queue, reconnectDelay="100ms")) as run:
+    send_rows(told.options(), queue, ((b"%d" % one, [("x-id", str(one))]) for one in range(COUNT)))
+    # RabbitMQ has no ids of its own that survive redelivery.
+    ids = {"idHeader": "x-id"} if way.broker == "rabbitmq" else {}
+    with Run(told.options(destination=queue, reconnectDelay="100ms", **ids)) as run:
         rows = run.gather(COUNT)
         wait_until(lambda: run.status.document["queues"], what="figures of the queue")
         way.happens(broker, queue)
@@ -76,7 +83,7 @@ def test_it_is_said_and_no_row_comes_twice(told: Broker, way: Way, monkeypatch: 
         (figures,) = run.counters()
         assert way.said.format(queue=queue) in figures["last_error"]
         assert figures["forgotten"] == way.silent
-        publish(told.options(), queue, [b"new"])
+        send_rows(told.options(), queue, [(b"new", [("x-id", "new")])])
         rows += run.gather(1)
         run.commit()
         told.wait_for(queue, 0)

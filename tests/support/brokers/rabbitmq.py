@@ -180,6 +180,11 @@ class RabbitMQ(Broker):
             'rabbit_amqqueue:delete(Queue, false, false, <<"test">>).'
         )
 
+    def close_connections(self, reason: str) -> None:
+        """Close all of them, as ``rabbitmqctl close_all_connections`` does."""
+        tracked = "rabbit_connection_tracking:list()"
+        self.evaluate(f'rabbit_connection_tracking_handler:close_connections({tracked}, <<"{reason}">>, 0).')
+
     def change_password(self, login: str, password: str) -> None:
         self.evaluate(
             f'rabbit_auth_backend_internal:change_password(<<"{login}">>, <<"{password}">>, <<"test">>).'

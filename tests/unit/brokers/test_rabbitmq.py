@@ -6,7 +6,10 @@ import time
 
 import pytest
 
+from spark_stomp.brokers.rabbitmq import RABBITMQ
 from spark_stomp.brokers.rabbitmq_errors import queue_that_differs, remedy
+from spark_stomp.protocol import ErrorReceived, Frame
+from spark_stomp.transport.broker_errors import broker_error
 
 # As RabbitMQ 3.10.8 says it.
 DIFFERS = (
@@ -75,3 +78,13 @@ def test_words_that_are_made_to_be_searched_for_long_are_not() -> None:
         started = time.process_time()
         assert remedy(words, "SUBSCRIBE to /queue/a") == ""
         assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("between", ["", " ", "\n" + " " * 20])
+def test_an_operator_who_closes_the_connection_is_named(between: str) -> None:
+    """However Erlang wraps the reason."""
+    reason = f'{{server_initiated_close,{between}320,{between}<<"we are sorry">>}}'
+    event = ErrorReceived(Frame("ERROR", (("message", "AMQP channel died"),), f"Reason: {reason}".encode()))
+    error = broker_error(event, "b:1", dialect=RABBITMQ)
+    assert error.verdict == "passes"
+    assert "we are sorry" in str(error) and "An operator has closed the connection" in str(error)
