@@ -62,6 +62,16 @@ _SENTENCES = (
         "the last connection still has the durable subscription",
     ),
     Sentence(
+        "passes",
+        r"^Unexpected ACK received for message-id\b",
+        "Unexpected ACK received for message-id [null]",
+        "two messages of one subscription have one id, because one SEND went to several queues",
+        unasked=True,
+        remedy="ActiveMQ says so if one subscription, to a wildcard or to several names, brings two messages "
+        "with one id, as a SEND to several queues makes them: name each queue by itself in destination, as a "
+        "list",
+    ),
+    Sentence(
         "stays",
         r"^User .*is not authorized to \w+",
         "User u is not authorized to read from: queue://q",

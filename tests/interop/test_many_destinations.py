@@ -285,3 +285,28 @@ def test_copies_in_two_places_are_two_rows(broker_pool: BrokerPool, cause: str) 
     assert sorted(row["body"] for row in rows) == sorted(sent * 2)
     assert len({row["stable_id"] for row in rows}) == len(sent)
     assert len({row["destination"] for row in rows}) == (1 if cause == "topic" else 2)
+
+
+@pytest.mark.broker
+def test_copies_with_one_id_in_one_subscription(
+    broker_pool: BrokerPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ActiveMQ cannot tell their ACKs apart, and ends the connection. The query says what to do, and goes on."""
+    broker = broker_pool.get("activemq")
+    assert isinstance(broker, ActiveMQ)
+    wild = broker.new_wild_queue()
+    one, other = f"{wild}.one", f"{wild}.other"
+    send_messages(broker.options(), [(f"{one},{other}", b"%d" % number, ()) for number in range(20)])
+    with Run(broker.options(destination=f"{wild}.>", reconnectDelay="100ms")) as query:
+        query.gather(40)
+        query.commit()
+        wait_until(lambda: broker.depth(one) + broker.depth(other) == 0, what="all ACKs")
+        (figures,) = query.counters()
+        assert figures["reconnects"] and "name each queue by itself" in figures["last_error"]
+    assert "at a time" not in caplog.text
+    send_messages(broker.options(), [(f"{one},{other}", b"%d" % number, ()) for number in range(20)])
+    with Run(broker.options(destination=json.dumps([one, other]))) as query:
+        query.gather(40)
+        query.commit()
+        wait_until(lambda: broker.depth(one) + broker.depth(other) == 0, what="all ACKs")
+        assert query.counters()[0]["reconnects"] == 0
