@@ -66,6 +66,7 @@ class Standings:
         self._on_told = on_told
         self._give_up = give_up
         self._forgotten = Forgotten()
+        self._warned: set[str] = set()
         self._not_told: set[str] = set()
         self._refused: tuple[bytes, float] | None = None
         self._ends = self._tried = False
@@ -171,12 +172,25 @@ class Standings:
                 log.debug("how much waits in %s is not known: %s", queue, error)
             else:
                 told[queue] = Told(found, time.time(), asked_at, own, dialect)
+                self._warn_of_forgetful(queue, found.forgetful)
                 self._judge(queue, told[queue], [one for one in connected if queue in one.destinations])
                 continue
             self._forgotten.forget(queue)
         self.told = told
         if most is None:
             self._asked_at = begun
+
+    def _warn_of_forgetful(self, queue: str, kind: str) -> None:
+        """Warn once of a queue that loses what this query holds when a connection breaks."""
+        if kind and queue not in self._warned:
+            self._warned.add(queue)
+            log.warning(
+                "%s is %s: messages that are not acknowledged when a connection or a run ends come again "
+                "only as far as no newer ones have come, so rows are lost without a word. Read an ordinary "
+                "queue, to which a divert copies the messages",
+                queue,
+                kind,
+            )
 
     def _judge(self, queue: str, told: Told, readers: Sequence[ReceiverStatus]) -> None:
         """Give up the connections whose subscription to ``queue`` the broker has forgotten."""

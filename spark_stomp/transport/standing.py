@@ -70,6 +70,8 @@ class Standing:
     - ``scheduled``: messages that it has, and gives to nobody before their time. They are not ``ready``.
     - ``wanted``: how many of those that are ready the selector may want; None without one.
     - ``passing``: whether the broker deletes it once it is empty and nobody reads it.
+    - ``forgetful``: what kind of queue it is, if it deletes messages when newer ones come, also those that
+      come back to it.
     """
 
     is_there: bool
@@ -80,6 +82,7 @@ class Standing:
     scheduled: int = 0
     wanted: int | None = None
     passing: bool = False
+    forgetful: str = ""
 
     def __str__(self) -> str:
         if not self.is_there:
@@ -239,7 +242,13 @@ def _of_artemis(options: ConnectionOptions, queue: str, selector: str | None) ->
     # Its count has what consumers have, too. A selector that is none has a text for an answer.
     known = min(max(0, wanted - unacked), ready) if isinstance(wanted, int) else None
     passing = listed[0].get("autoDelete") == "true"
-    return Standing(True, ready, unacked, consumers, alarm, scheduled, known, passing)
+    return Standing(True, ready, unacked, consumers, alarm, scheduled, known, passing, _forgetful(listed[0]))
+
+
+def _forgetful(listed: Mapping[str, Any]) -> str:
+    if int(listed.get("ringSize", -1)) >= 0:
+        return f"a ring queue (ring-size {int(listed['ringSize'])})"
+    return "a last-value queue" if listed.get("lastValue") == "true" else ""
 
 
 class _Question(NamedTuple):

@@ -291,7 +291,7 @@ def test_copies_in_two_places_are_two_rows(broker_pool: BrokerPool, cause: str) 
 def test_copies_with_one_id_in_one_subscription(
     broker_pool: BrokerPool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """ActiveMQ cannot tell their ACKs apart, and ends the connection. The query says what to do, and goes on."""
+    """ActiveMQ cannot tell their ACKs apart, and ends it. The query says what to do, and goes on."""
     broker = broker_pool.get("activemq")
     assert isinstance(broker, ActiveMQ)
     wild = broker.new_wild_queue()

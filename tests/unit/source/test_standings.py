@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,20 @@ def test_an_error_is_no_figure(
         asking.ask()
         assert asking.told.keys() == {"/queue/b"}
     assert broker.asked.count("/queue/a") == 1 + times
+
+
+def test_a_queue_that_loses_what_is_held_is_warned_of_once(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    asking = standings(receiver("/queue/a"))
+    asking.ask()
+    assert not caplog.text
+    broker.figures = replace(FIGURES, forgetful="a ring queue (ring-size 5)")
+    asking.ask()
+    asking.ask()
+    assert (
+        caplog.text.count("/queue/a is a ring queue (ring-size 5): messages that are not acknowledged") == 1
+    )
 
 
 @pytest.mark.rule("5.16")
