@@ -48,9 +48,9 @@ class Place:
 
     __slots__ = (
         "_after",
-        "_in_variant",
         "_before",
         "_in_decimal",
+        "_in_variant",
         "_leaves",
         "deep",
         "elements",
