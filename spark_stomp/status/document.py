@@ -39,6 +39,7 @@ class ReceiverFigures(TypedDict):
     heard_at: str | None
     attempts: int
     reconnects: int
+    forgotten: int
     last_error: str | None
     last_error_at: str | None
     delivered: int
@@ -106,6 +107,7 @@ class TotalsFigures(TypedDict):
     oldest_unacked_at: str | None
     oldest_unacked_seconds: float
     reconnects: int
+    forgotten: int
     delivered: int
     bytes: int
     received: int
