@@ -31,7 +31,7 @@ from spark_stomp.receiver.turns import Turn
 
 STREAM = "/amq/queue/a"
 SINCE = Place("timestamp=1795420800")
-PEER: Any = SimpleNamespace(peer="b:61613", beat=lambda: None)
+PEER: Any = SimpleNamespace(peer="b:61613", beat_while=lambda work: work())
 
 
 class Broker:
