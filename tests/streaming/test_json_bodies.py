@@ -80,10 +80,11 @@ def test_a_stream_sends_what_does_not_fit_away(
     devbroker.publish_many(QUEUE, [FULL, *BAD])
     more = {"journal": str(tmp_path / "journal")} if journal else {}
     frame = spark.readStream.format("stomp").options(**options(devbroker), **more).schema(SCHEMA).load()
-    kept: list[Row] = []
+    kept = str(tmp_path / "kept")
 
+    # Over Spark Connect it runs in another process.
     def write(batch: DataFrame, number: int) -> None:
-        kept.extend(batch.collect())
+        batch.write.mode("append").parquet(kept)
 
     send = dead_letters(write, DEAD, url=devbroker.url)
     with Running(frame, tmp_path / "run", send, availableNow=True) as running:
@@ -91,7 +92,7 @@ def test_a_stream_sends_what_does_not_fit_away(
     assert sorted(devbroker.bodies(DEAD)) == sorted(BAD)
     dead = spark.read.format("stomp").options(**{**options(devbroker), "destination": DEAD}).schema(SCHEMA)
     reasons = {row.headers["dead-letter-reason"]: row for row in dead.load().collect()}
-    check([*kept, *reasons.values()])
+    check([*spark.read.parquet(kept).collect(), *reasons.values()])
     assert set(reasons) == {row.malformed for row in reasons.values()}
 
 
