@@ -13,8 +13,8 @@ from support.pages import README
 # What each prints, among other things, on every run.
 PRINTS = {
     "01_quickstart.ipynb": [
-        *(f"|{number:4}|{number / 4:5}|    NULL|" for number in range(9)),
-        "|NULL| NULL| order 9|",
+        *(f"|{number:4}|{number / 4:5}|   NULL|" for number in range(9)),
+        "|NULL| NULL|order 9|",
         "every sale is a row: True",
         "every message is acknowledged: True",
         "3 seen, 3 still there",

@@ -40,7 +40,7 @@ WRITERS = {"logs.py"} | {f"commands/{name}.py" for name in (*COMMANDS, "screen",
 # Errors that are no StompErrors: arguments of the user's own, what becomes an OptionError or an OSError of a
 # file, and what no user sees. Everything else may hold a stranger's words.
 OTHER_ERRORS = {
-    "UsageError": {f"commands/{name}.py" for name in (*COMMANDS, "statuses", "trial")},
+    "UsageError": {f"commands/{name}.py" for name in (*COMMANDS, "lines", "statuses", "trial")},
     "ArgumentTypeError": {"commands/devbroker.py", "commands/messages.py"},
     "OSError": {"commands/devbroker.py", "files.py", "status/files.py"},
     # In the tests of whoever uses the dev broker.

@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from math import copysign, inf, isnan
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import VariantVal
 
 from spark_stomp.arrow.columns import strings
 from spark_stomp.arrow.json_layouts import read_layouts
 from spark_stomp.arrow.json_rows import JsonRows, json_rows
-from spark_stomp.arrow.json_values import VARIANT
 from spark_stomp.errors import SchemaError
 
 RESCUED = object()
@@ -320,49 +318,6 @@ def test_what_is_inside() -> None:
     assert kept['{"m":{"b":1,"c":"x"}}']["m"] == [("b", 1), ("c", None)]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("{}", {}),
-        ('[1,"x",null,true,{"b":[-0.50]}]', [1, "x", None, True, {"b": [Decimal("-0.50")]}]),
-        ("9" * 38, Decimal("9" * 38)),
-        ("0." + "1" * 37, Decimal("0." + "1" * 37)),
-        ("1.5e3", 1500.0),
-        ("1" + "0" * 60, 1e60),
-        ('"\\u00e9\\ud83d\\ude00"', "é\U0001f600"),
-        ("1e400", RESCUED),
-        ("9" * 39, RESCUED),
-        ('{"b":[0.12345678901234567890123456789012345678901]}', RESCUED),
-        (f'"{"x" * 17_000_000}"', RESCUED),
-    ],
-)
-def test_a_variant_has_any_value_that_it_has_exactly(text: str, value: Any) -> None:
-    """And a missing field as null, like null."""
-    (found, missing, null) = decoded(pa.struct([("a", VARIANT)]), [f'{{"a":{text}}}', "{}", '{"a":null}'])
-    assert missing == null == ({"a": None}, None)
-    if value is RESCUED:
-        assert found[0] == {"a": None}
-        assert (found[1] or "").startswith("a has a number that variant does not have exactly")
-    else:
-        assert found[1] is None
-        with localcontext() as context:
-            context.prec = 50  # toPython rounds by it
-            assert VariantVal(found[0]["a"]["value"], found[0]["a"]["metadata"]).toPython() == value
-
-
-def test_names_that_spark_does_not_find_in_a_variant() -> None:
-    """It compares UTF-16, in which characters beyond 16 bits come before some that have fewer."""
-
-    def names(count: int, *more: str) -> str:
-        name = [*map("n{}".format, range(count - len(more))), *more]
-        return "{" + ",".join(f'"{one}":{number}' for number, one in enumerate(name)) + "}"
-
-    fit = [names(31, "\U0001f600", "\uff5e"), names(40, "\U0001f600", "é"), names(40, "\ue000", "\uff5e")]
-    unfit = names(32, "\U0001f600", "\uff5e")
-    found = read(VARIANT, [*fit, unfit, f"[{unfit}]"])
-    assert [one is RESCUED for one in found] == [False, False, False, True, True]
-
-
 def test_fields_that_the_type_does_not_name_as_a_text() -> None:
     """With the numbers as they came; only those of the body itself, and only if all others fit."""
     deep = "[" * 400 + "]" * 400
@@ -487,14 +442,13 @@ def test_a_stack_that_is_used_up_is_a_reason() -> None:
 
     deep = '{"o":' + "[" * 499 + "]" * 499 + "}"
 
-    def at_depth(depth: int, fields: Sequence[tuple[str, pa.DataType]], others: bool) -> JsonRows:
+    def at_depth(depth: int) -> JsonRows:
         if depth:
-            return at_depth(depth - 1, fields, others)
-        return json_rows(strings(['{"a":1}', deep]), pa.struct(fields), others=others)
+            return at_depth(depth - 1)
+        return json_rows(strings(['{"a":1}', deep]), pa.struct(A), others=True)
 
     # The parser needs about as much of the stack as what comes behind it, so each depth is tried.
-    for fields, others in ((A, True), ([*A, ("o", VARIANT)], False)):
-        found = [at_depth(depth, fields, others) for depth in range(300, 600)]
-        assert all(rows.values[0]["a"].as_py() == 1 for rows in found)
-        assert [*found[0].reasons] == []
-        assert [*found[-1].reasons] == [1]
+    found = [at_depth(depth) for depth in range(300, 600)]
+    assert all(rows.values[0]["a"].as_py() == 1 for rows in found)
+    assert [*found[0].reasons] == []
+    assert [*found[-1].reasons] == [1]
