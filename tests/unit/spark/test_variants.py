@@ -19,7 +19,7 @@ RESCUED = object()
 def decoded(*texts: str) -> list[tuple[Any, str | None]]:
     """The value and the reason of each ``{"a": TEXT}``."""
     rows = json_rows(strings([f'{{"a":{text}}}' for text in texts]), pa.struct([("a", VARIANT)]))
-    values = [value["a"] for value in rows.values.to_pylist()]
+    values = [value and value["a"] for value in rows.values.to_pylist()]
     return [(value, rows.reasons.get(row)) for row, value in enumerate(values)]
 
 
