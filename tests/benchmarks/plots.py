@@ -111,7 +111,7 @@ def _typed(cases: list[Case], machine: Mapping[str, str], file: Path) -> Path:
     versions = ", ".join(f"{name} {machine[name]}" for name in ("spark-stomp", "pyspark") if name in machine)
     axis.set_xlabel(f"{max(one.at for one in rounds)[:10]}, {versions}, {machine['processor']}", fontsize=8)
     axis.margins(y=0.1)
-    axis.legend(fontsize=8, frameon=False, loc="upper left")
+    axis.legend(fontsize=8, frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.17))
     figure.savefig(file)
     return file
 
