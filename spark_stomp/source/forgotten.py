@@ -52,6 +52,13 @@ class Forgotten:
         """There is no answer, or no subscription that is old enough."""
         self._doubts.pop(queue, None)
 
+    def counted(self, queue: str, told: Told) -> bool:
+        """Whether the broker counts as many consumers as this query has, so that it can count. It may be
+        asked as soon as a connection stands: this answer proves nothing but that."""
+        if enough := (told.standing.consumers or 0) >= told.own:
+            self._counted.add(queue)
+        return enough
+
     def why(self, queue: str, told: Told, subscriptions: Hashable, delivered: int) -> str | None:
         """Why the subscriptions to ``queue`` are forgotten; None if that is not known.
 
@@ -64,11 +71,10 @@ class Forgotten:
         ):
             self.forget(queue)
             return None
-        consumers = standing.consumers or 0
-        if consumers >= told.own:
-            self._counted.add(queue)
+        if self.counted(queue, told):
             self.forget(queue)
             return None
+        consumers = standing.consumers or 0
         if queue not in self._counted and not (standing.ready or standing.unacked):
             return None
         doubt = self._doubts.get(queue)

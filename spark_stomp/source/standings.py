@@ -195,6 +195,7 @@ class Standings:
     def _judge(self, queue: str, told: Told, readers: Sequence[ReceiverStatus]) -> None:
         """Give up the connections whose subscription to ``queue`` the broker has forgotten."""
         subscribed = [(one.name, one.connection.connections, one.last_read(queue)) for one in readers]
+        self._forgotten.counted(queue, told)
         settled = time.time() - max(one.connection.since for one in readers)
         if settled < _PERIOD or any(last is None for _, _, last in subscribed):
             self._forgotten.forget(queue)

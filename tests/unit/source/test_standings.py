@@ -279,6 +279,30 @@ def test_a_name_that_stands_for_several_machines(
     assert len(caplog.messages) == warns
 
 
+@pytest.mark.rule("4.13")
+def test_a_count_of_the_first_seconds_shows_that_the_broker_counts(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue that is deleted soon afterwards has no other one."""
+    now = [1_001.0]
+    for clock in ("time", "monotonic"):
+        monkeypatch.setattr(f"spark_stomp.source.standings.time.{clock}", lambda: now[0])
+    connected = receiver("/queue/a", connection=ConnectionStatus().subscribed(1_000.0, **BROKER))
+    given_up: list[str] = []
+    asking = Standings(
+        source_options("stomp://b:61613", '["/queue/a"]'),
+        lambda: [replace(connected, subscriptions={"s": "/queue/a"})],
+        give_up=lambda name, _number, _error: given_up.append(name),
+    )
+    broker.figures = Standing(True, 0, 0, 1)
+    asking.ask()
+    broker.figures = Standing(is_there=False)
+    for _ in range(3):
+        now[0] += 60.0
+        asking.ask()
+    assert given_up == ["r"]
+
+
 def test_an_error_that_nobody_expected_is_no_figure(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
