@@ -26,6 +26,9 @@ else:
     _Adapter = logging.LoggerAdapter
 
 _PACKAGE = "spark_stomp"
+# What was warned of once, by query. There are at most _MOST_SAID, because texts name destinations.
+_said: set[tuple[str | None, str]] = set()
+_MOST_SAID = 100
 _ABOUT: ContextVar[dict[str, str]] = ContextVar("about", default={})  # noqa: B039 - never changed in place
 
 
@@ -74,6 +77,13 @@ class ContextLog(_Adapter):
 
     The lines are printable, and each event is one line, whichever handler shows them.
     """
+
+    def once(self, text: str) -> None:
+        """Warn of this, in this process only once for each query."""
+        said = _ABOUT.get().get("query"), text
+        if said not in _said and len(_said) < _MOST_SAID:
+            _said.add(said)
+            self.warning("%s", text)
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if not self.isEnabledFor(level):

@@ -42,10 +42,6 @@ from spark_stomp.sink.window import EncodedSlice, receipt_id
 
 log = get_log(__name__)
 
-# Warnings of this process about brokers and destinations. There are at most _MOST_WARNED, because a worker
-# runs many tasks.
-_MOST_WARNED = 20
-_warned: set[str] = set()
 # Estimated bytes of a frame besides the cells of its row: the command, header names, the receipt. This only
 # decides where a slice is cut.
 _FRAME_OVERHEAD = 100
@@ -275,6 +271,5 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
 def _warn_of_topics(destinations: Iterable[str], dialect: Dialect) -> None:
     """Warn of an unknown broker, and of topics, at which messages may be lost although they are confirmed."""
     for line in (dialect.unknown, *map(dialect.unrouted, destinations)):
-        if line is not None and line not in _warned and len(_warned) < _MOST_WARNED:
-            _warned.add(line)
-            log.warning("%s", line)
+        if line is not None:
+            log.once(line)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from spark_stomp.brokers.targets import DIRECT_REPLIES, REPLIES
 from spark_stomp.errors import DestinationRefused
 from spark_stomp.logs import get_log
@@ -37,10 +35,8 @@ def refusal_of(options: ConnectionOptions, destination: str, peer: str) -> Desti
     return None
 
 
-@lru_cache(1000)  # once for each destination and process
 def _warn_of_unknown(destination: str) -> None:
-    log.warning(
-        "whether the queue of %s exists is not known, because the login may not read from it, or may have no "
-        "second connection. If it does not exist, RabbitMQ confirms and drops messages to it",
-        destination,
+    log.once(
+        f"whether the queue of {destination} exists is not known, because the login may not read from it, or "
+        "may have no second connection. If it does not exist, RabbitMQ confirms and drops messages to it"
     )

@@ -478,10 +478,10 @@ class Sender:
             self._connection.failed(error)
             self._progress.blocked = True
             self._progress.made()
-            log.warning(
-                "%s, after it had confirmed every message: it counts as blocked. A broker whose memory or "
-                "disk is full reads nothing more of a connection that sends",
-                error,
+            # Of each task it may be the same.
+            log.once(
+                f"{error}, after it had confirmed every message: it counts as blocked. A broker whose memory "
+                "or disk is full reads nothing more of a connection that sends"
             )
         except StompError as error:
             log.info("the sink did not end with an orderly DISCONNECT: %s", error)
