@@ -15,9 +15,9 @@ from spark_stomp.status.figure import VERSION, Counter, Figure, Gauge, Part, Tim
 from spark_stomp.status.receivers import Figures, Observed, ReceiverPart, TotalsPart, Unfit
 
 if TYPE_CHECKING:
+    from spark_stomp.brokers.standing import Told
     from spark_stomp.journal import Journal
     from spark_stomp.receiver import DedupIndex
-    from spark_stomp.transport.standing import Told
 
 
 def _parent() -> str:
