@@ -48,6 +48,7 @@ _STATISTICS: Final = "/topic/ActiveMQ.Statistics."
 _MANAGEMENT: Final = "activemq.management"
 _REPLIES: Final = "spark_stomp.replies"
 _WILDCARDS: Final = re.compile(r"[*#>]")
+_PASSING: Final = "a queue that goes with its messages when nobody reads it (auto-delete)"
 _NO_RIGHT: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
@@ -67,11 +68,11 @@ class Standing:
     - ``ready``, ``unacked``, ``consumers``: messages that wait, messages that consumers have, and how many
       consumers there are; None if there is no queue, or it is so new that the broker does not know.
     - ``alarm``: why the broker takes no messages for it; None if nothing is known.
-    - ``scheduled``: messages that it has, and gives to nobody before their time. They are not ``ready``.
+    - ``scheduled``: messages that it has, and gives to nobody before their time: those of a delayed retry,
+      too. They are not ``ready``.
     - ``wanted``: how many of those that are ready the selector may want; None without one.
     - ``passing``: whether the broker deletes it once it is empty and nobody reads it.
-    - ``forgetful``: what kind of queue it is, if it deletes messages when newer ones come, also those that
-      come back to it.
+    - ``forgetful``: what kind of queue it is, if messages that come back to it may be deleted; else empty.
     """
 
     is_there: bool
@@ -91,9 +92,9 @@ class Standing:
             return "is there, and its figures are not known yet"
         waits = "message waits" if self.ready == 1 else "messages wait"
         later = f", {self.scheduled:,} scheduled for later" if self.scheduled else ""
-        return (
-            f"{self.ready:,} {waits}{later}, {self.unacked:,} un-acked, {counted(self.consumers, 'consumer')}"
-        )
+        kind = f", {self.forgetful}" if self.forgetful else ""
+        readers = counted(self.consumers, "consumer")
+        return f"{self.ready:,} {waits}{later}, {self.unacked:,} un-acked, {readers}{kind}"
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,8 @@ def _of_artemis(options: ConnectionOptions, queue: str, selector: str | None) ->
     found = _answers(options, replies, asked, only)
     told = {name: json.loads(answers[0])[0] for name, answers in found.items()}
     listed, percent = json.loads(told["queues"])["data"], told["limit"]
-    policy = str(json.loads(told["settings"]).get("addressFullMessagePolicy"))
+    of_address = json.loads(told["settings"])
+    policy = str(of_address.get("addressFullMessagePolicy"))
     # With PAGE, messages that find no room in memory go to disk. With BLOCK a producer by STOMP does not wait
     # (seen with 2.56.0 in November 2026).
     full = isinstance(percent, int) and percent >= _FULL and policy in ("DROP", "FAIL")
@@ -242,13 +244,18 @@ def _of_artemis(options: ConnectionOptions, queue: str, selector: str | None) ->
     # Its count has what consumers have, too. A selector that is none has a text for an answer.
     known = min(max(0, wanted - unacked), ready) if isinstance(wanted, int) else None
     passing = listed[0].get("autoDelete") == "true"
-    return Standing(True, ready, unacked, consumers, alarm, scheduled, known, passing, _forgetful(listed[0]))
+    kind = _forgetful(listed[0], of_address)
+    return Standing(True, ready, unacked, consumers, alarm, scheduled, known, passing, kind)
 
 
-def _forgetful(listed: Mapping[str, Any]) -> str:
+def _forgetful(listed: Mapping[str, Any], of_address: Mapping[str, Any]) -> str:
     if int(listed.get("ringSize", -1)) >= 0:
         return f"a ring queue (ring-size {int(listed['ringSize'])})"
-    return "a last-value queue" if listed.get("lastValue") == "true" else ""
+    # By default-last-value-key of an address setting it is one, and says that it is none (2.56.0).
+    if listed.get("lastValue") == "true" or listed.get("lastValueKey"):
+        return "a last-value queue"
+    passing = listed.get("autoDelete") == listed.get("autoCreated") == "true"
+    return _PASSING if passing and of_address.get("autoDeleteQueuesMessageCount") == -1 else ""
 
 
 class _Question(NamedTuple):
@@ -301,10 +308,10 @@ def _of_rabbitmq(options: ConnectionOptions, queue: str, _: str | None) -> Stand
     told = _fetched(options, f"queues/{quote(options.virtual_host, safe='')}/{quote(queue, safe='')}")
     if told is None:
         return Standing(is_there=False, alarm=alarm)
-    ready, unacked, consumers = (
-        _figure(told.get(key)) for key in ("messages_ready", "messages_unacknowledged", "consumers")
-    )
-    return Standing(True, ready, unacked, consumers, alarm)
+    keys = ("messages_ready", "messages_unacknowledged", "consumers", "messages_delayed")
+    ready, unacked, consumers, delayed = (_figure(told.get(key)) for key in keys)
+    kind = _PASSING if told.get("auto_delete") is True else ""
+    return Standing(True, ready, unacked, consumers, alarm, delayed or 0, forgetful=kind)
 
 
 def _fetched(options: ConnectionOptions, what: str) -> Any:

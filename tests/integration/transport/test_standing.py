@@ -85,6 +85,24 @@ class TestRabbitMQ:
         assert told == Standing(True, 12_400, 3, 4)
         assert str(told) == "12,400 messages wait, 3 un-acked, 4 consumers"
 
+    @pytest.mark.parametrize(
+        ("tells", "standing"),
+        [
+            ({"messages_delayed": 7}, {"scheduled": 7}),
+            ({"auto_delete": False}, {}),
+            (
+                {"auto_delete": True},
+                {"forgetful": "a queue that goes with its messages when nobody reads it (auto-delete)"},
+            ),
+        ],
+    )
+    def test_what_comes_later_or_not_again(
+        self, management: Management, tells: dict[str, Any], standing: dict[str, Any]
+    ) -> None:
+        path = "/api/queues/%2F/a%20b"
+        management.answers[path] = (200, {**management.answers[path][1], **tells})
+        assert management.ask() == Standing(True, 12_400, 3, 4, **standing)
+
     def test_a_queue_that_is_new(self, management: Management) -> None:
         management.answers["/api/queues/%2F/a%20b"] = (200, {"name": "a b"})
         assert str(management.ask()) == "is there, and its figures are not known yet"
@@ -280,13 +298,18 @@ class TestActiveMQ:
 
 class TestArtemis:
     def ask(
-        self, queues: object, limit: object = 0, policy: str = "PAGE", counted: object = None
+        self,
+        queues: object,
+        limit: object = 0,
+        policy: str = "PAGE",
+        counted: object = None,
+        **settings: object,
     ) -> Standing:
         answers = {
             b"countMessages": json.dumps([counted]).encode(),
             b"listQueues": json.dumps([json.dumps({"data": queues})]).encode(),
             b"getAddressSettingsAsJSON": json.dumps(
-                [json.dumps({"addressFullMessagePolicy": policy})]
+                [json.dumps({"addressFullMessagePolicy": policy, **settings})]
             ).encode(),
             b"address.a": json.dumps([limit]).encode(),
         }
@@ -305,6 +328,29 @@ class TestArtemis:
         told = self.ask([queue])
         assert told == Standing(True, 1, 4, 0, scheduled=5, passing=True)
         assert str(told) == "1 message waits, 5 scheduled for later, 4 un-acked, 0 consumers"
+
+    @pytest.mark.parametrize(
+        ("queue", "settings", "kind"),
+        [
+            ({"ringSize": "5"}, {}, "a ring queue (ring-size 5)"),
+            ({"ringSize": "-1", "lastValue": "true"}, {}, "a last-value queue"),
+            ({"lastValue": "false", "lastValueKey": "k"}, {}, "a last-value queue"),
+            ({"lastValue": "false", "lastValueKey": ""}, {}, ""),
+            (
+                {"autoDelete": "true", "autoCreated": "true"},
+                {"autoDeleteQueuesMessageCount": -1},
+                "a queue that goes with its messages when nobody reads it (auto-delete)",
+            ),
+            ({"autoDelete": "true", "autoCreated": "true"}, {}, ""),
+            ({"autoDelete": "true", "autoCreated": "false"}, {"autoDeleteQueuesMessageCount": -1}, ""),
+        ],
+    )
+    def test_what_may_not_come_again(
+        self, queue: dict[str, str], settings: dict[str, int], kind: str
+    ) -> None:
+        told = self.ask([queue], **settings)
+        assert told.forgetful == kind
+        assert str(told).endswith(f"0 consumers, {kind}" if kind else "0 consumers")
 
     @pytest.mark.parametrize(
         ("counted", "wanted"), [(0, 0), (3, 0), (5, 1), (50, 6), ("AMQ229020: Invalid filter", 6)]
