@@ -84,7 +84,7 @@ def test_all_are_found() -> None:
     assert {
         "README.md: Quickstart",
         "start.md: A first job",
-        "reading.md: Feeds",
+        "reading.md: Dead letters",
         "exactly-once.md: toTable",
         "demo.py",
         "orders.py",
@@ -105,8 +105,6 @@ def no_view_stays(spark: SparkSession) -> Iterator[None]:
 def test_no_body_ends_it_and_none_is_lost(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    for variable in ("FEED_LOGIN", "FEED_PASSWORD"):
-        monkeypatch.setenv(variable, "ada")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # Ctrl-C stays that of the tests
     for key, value in PIPELINE["configuration"].items():
