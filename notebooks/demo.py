@@ -270,16 +270,18 @@ def save_plot(path: Path, rows: int, samples: Sequence[Sample]) -> None:
     axes.margins(0)
     axes.legend(handles=parts[::-1], loc="upper left", framealpha=0.9)  # as they lie on one another
     figure.draw_without_rendering()  # so that the angle of the slope is known
-    middle = seconds[-1] * 0.6, steady_rate(samples, rows) * seconds[-1] * 0.6
+    place = min(range(len(seconds)), key=lambda one: abs(seconds[one] - seconds[-1] * 0.65))
     axes.annotate(
         f"{steady_rate(samples, rows):,.0f} a second",
-        middle,
-        (0, -16),
+        (seconds[place], acked[place]),
+        (0, -14),
         textcoords="offset points",
         color="white",
         size=11,
         ha="center",
-        rotation=_angle(axes, middle),
+        va="top",
+        rotation_mode="anchor",
+        rotation=_angle(axes, (seconds[-1], acked[-1])),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
