@@ -1,6 +1,7 @@
-"""What is generated from the code: ``docs/reference.md`` but for two parts, and the types of a status.
+"""What is generated from the code: ``docs/reference.md`` but for two parts, and two more files.
 
-``python tools/reference_page.py`` writes both.
+These are the types of a status, and what the sentences of brokers mean.
+``python tools/reference_page.py`` writes all.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from spark_stomp.status.source import JournalPart, QueryPart, QueuePart, UnfitPa
 _ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = _ROOT / "docs" / "reference.md"
 DOCUMENT = _ROOT / "spark_stomp" / "status" / "document.py"
+SENTENCES = _ROOT / "tests" / "data" / "broker_sentences.md"
 # What is written by hand in the page: from one of these headings to the next generated one.
 _BY_HAND = ("## Python API\n", "## Versions\n")
 _NAMES = "### Names\n"
@@ -118,7 +120,7 @@ what the broker said. In brackets are the class in `spark_stomp.errors` and near
 {errors}
 ### What a broker's ERROR means
 
-The connector knows these sentences. Names in them are examples.
+The connector knows [many sentences](../tests/data/broker_sentences.md) of brokers, and what each means:
 
 - *passes*: the same request succeeds later. The source goes on, or a new query waits, until
   `reconnectTimeout`; so does a task of the sink.
@@ -132,7 +134,6 @@ The connector knows these sentences. Names in them are examples.
 Any other sentence may pass: it never drops a row, and never ends a query before `reconnectTimeout`. Of an
 unknown broker, words such as "denied" or "does not exist" stay.
 
-{sentences}
 """
 
 # The tables of options, in the order of the page.
@@ -208,7 +209,11 @@ _TO_DO = {
 
 def pages() -> dict[Path, str]:
     """Each generated file as it should be."""
-    return {REFERENCE: _reference(REFERENCE.read_text(encoding="utf-8")), DOCUMENT: document()}
+    return {
+        REFERENCE: _reference(REFERENCE.read_text(encoding="utf-8")),
+        DOCUMENT: document(),
+        SENTENCES: _SENTENCES + sentences_table(),
+    }
 
 
 def _reference(page: str) -> str:
@@ -231,7 +236,6 @@ def _reference(page: str) -> str:
         sink=keys_list(SinkPart),
         summed=", ".join(f"`{figure.key}`" for figure in SUMMED),
         errors=errors_list(),
-        sentences=sentences_table(),
     )
     by_hand = api.partition(_NAMES)[0] + _NAMES
     return f"{generated}{by_hand}\n{names_list()}\n{versions}"
@@ -276,6 +280,13 @@ def errors_list() -> str:
     )
 
 
+_SENTENCES: Final = """\
+# What a broker's ERROR means
+
+[Reference](../../docs/reference.md#what-a-brokers-error-means) says what follows from each meaning. Names in
+the sentences are examples. `make docs` writes this file.
+
+"""
 _SHOWN_AS: Final = {"passes": "passes", "either": "may pass", "message": "message", "stays": "stays"}
 _OF_ANY: Final = "any"
 

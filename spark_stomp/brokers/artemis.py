@@ -12,7 +12,7 @@ from spark_stomp.brokers.destinations import DurableTopics, Naming
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, NOT_TEMPORARY, PRIORITY, Outgoing
 from spark_stomp.brokers.sentences import Sentence
-from spark_stomp.brokers.standing import Asks, ByStomp, Question, Standing, StompAnswers
+from spark_stomp.brokers.standing import PASSING, Asks, ByStomp, Question, Standing, StompAnswers
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.protocol.encoder import HeaderNames
 from spark_stomp.quoting import shown
@@ -135,7 +135,8 @@ def _call(resource: str, operation: str, *arguments: str | int | None) -> Questi
 def _standing(answers: StompAnswers, selector: str | None) -> Standing:
     told = {name: json.loads(bodies[0])[0] for name, bodies in answers.items()}
     listed, percent = json.loads(told["queues"])["data"], told["limit"]
-    policy = str(json.loads(told["settings"]).get("addressFullMessagePolicy"))
+    settings = json.loads(told["settings"])
+    policy = str(settings.get("addressFullMessagePolicy"))
     # With PAGE, messages that find no room in memory go to disk. With BLOCK a producer by STOMP does not wait
     # (seen with 2.56.0 in November 2026).
     full = isinstance(percent, int) and percent >= _FULL and policy in ("DROP", "FAIL")
@@ -148,7 +149,8 @@ def _standing(answers: StompAnswers, selector: str | None) -> Standing:
     ready = messages - unacked - scheduled
     wanted = None if selector is None else _wanted(told["wanted"], ready, unacked)
     passing = queue.get("autoDelete") == "true"
-    return Standing(True, ready, unacked, consumers, alarm, scheduled, wanted, passing, _forgetful(queue))
+    kind = _forgetful(queue, settings)
+    return Standing(True, ready, unacked, consumers, alarm, scheduled, wanted, passing, kind)
 
 
 def _wanted(count: object, ready: int, unacked: int) -> int:
@@ -158,10 +160,14 @@ def _wanted(count: object, ready: int, unacked: int) -> int:
     return min(max(0, count - unacked), ready)
 
 
-def _forgetful(queue: Mapping[str, Any]) -> str:
+def _forgetful(queue: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     if int(queue.get("ringSize", -1)) >= 0:
         return f"a ring queue (ring-size {int(queue['ringSize'])})"
-    return "a last-value queue" if queue.get("lastValue") == "true" else ""
+    # By default-last-value-key of an address setting it is one, and says that it is none (2.56.0).
+    if queue.get("lastValue") == "true" or queue.get("lastValueKey"):
+        return "a last-value queue"
+    passing = queue.get("autoDelete") == queue.get("autoCreated") == "true"
+    return PASSING if passing and settings.get("autoDeleteQueuesMessageCount") == -1 else ""
 
 
 ARTEMIS = Dialect(

@@ -20,7 +20,7 @@ from spark_stomp.brokers.destinations import DurableTopics, Naming
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import DELIVERY, PRIORITY, TIMESTAMP, Outgoing, never_to
 from spark_stomp.brokers.rabbitmq_errors import SENTENCES, queue_that_differs
-from spark_stomp.brokers.standing import Asks, ByHttp, HttpAnswers, Standing
+from spark_stomp.brokers.standing import PASSING, Asks, ByHttp, HttpAnswers, Standing
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 from spark_stomp.protocol.frames import HeaderPairs
@@ -186,11 +186,13 @@ def _standing(answers: HttpAnswers) -> Standing:
     if status == HTTPStatus.NOT_FOUND:
         return Standing(is_there=False, alarm=alarm)
     told = _object(content)
-    figures = [told.get(key) for key in ("messages_ready", "messages_unacknowledged", "consumers")]
+    keys = ("messages_ready", "messages_unacknowledged", "consumers", "messages_delayed")
+    figures = [told.get(key) for key in keys]
     if any(type(one) not in (int, type(None)) for one in figures):
         raise TypeError(figures)
-    ready, unacked, consumers = figures
-    return Standing(True, ready, unacked, consumers, alarm)
+    ready, unacked, consumers, delayed = figures
+    kind = PASSING if told.get("auto_delete") is True else ""
+    return Standing(True, ready, unacked, consumers, alarm, delayed or 0, forgetful=kind)
 
 
 def _object(content: bytes) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import counted
+
+PASSING: Final = "a queue that goes with its messages when nobody reads it (auto-delete)"
 
 
 class NotTold(UnsupportedError):
@@ -31,11 +33,11 @@ class Standing:
     - ``ready``, ``unacked``, ``consumers``: messages that wait, messages that consumers have, and how many
       consumers there are; None if there is no queue, or it is so new that the broker does not know.
     - ``alarm``: why the broker takes no messages for it; None if nothing is known.
-    - ``scheduled``: messages that it has, and gives to nobody before their time. They are not ``ready``.
+    - ``scheduled``: messages that it has, and gives to nobody before their time: those of a delayed retry,
+      too. They are not ``ready``.
     - ``wanted``: how many of those that are ready the selector may want; None without one.
     - ``passing``: whether the broker deletes it once it is empty and nobody reads it.
-    - ``forgetful``: what kind of queue it is, if it deletes messages when newer ones come, also those that
-      come back to it.
+    - ``forgetful``: what kind of queue it is, if messages that come back to it may be deleted; else empty.
     """
 
     is_there: bool
@@ -55,9 +57,9 @@ class Standing:
             return "is there, and its figures are not known yet"
         waits = "message waits" if self.ready == 1 else "messages wait"
         later = f", {self.scheduled:,} scheduled for later" if self.scheduled else ""
-        return (
-            f"{self.ready:,} {waits}{later}, {self.unacked:,} un-acked, {counted(self.consumers, 'consumer')}"
-        )
+        kind = f", {self.forgetful}" if self.forgetful else ""
+        readers = counted(self.consumers, "consumer")
+        return f"{self.ready:,} {waits}{later}, {self.unacked:,} un-acked, {readers}{kind}"
 
     @property
     def withheld(self) -> int:

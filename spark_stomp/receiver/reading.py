@@ -88,6 +88,7 @@ class Common:
         connections: how it stands with them.
         busy: how many destinations may have messages at a time, as far as memory is concerned.
         warned: what was warned of.
+        forgetful: queues whose messages the broker may not deliver again. Another thread may add some.
     """
 
     settings: ReceiverSettings
@@ -97,6 +98,7 @@ class Common:
     connections: ConnectionStatus = field(default_factory=lambda: ConnectionStatus(since=time.time()))
     busy: int = 1
     warned: set[str] = field(default_factory=set)
+    forgetful: frozenset[str] = frozenset()
     reader: BoundedReader = field(init=False)
     queues: QueueCheck = field(init=False)
 
@@ -160,9 +162,13 @@ class Reading:
 
     @property
     def lost(self) -> list[str]:
-        """The ids of the subscriptions whose messages the broker does not redeliver."""
-        redelivers, durable = self.dialect.redelivers, self._settings.durable
-        return [name for name, one in self.subscriptions.items() if not redelivers(one, durable=durable)]
+        """The ids of the subscriptions whose messages the broker does not redeliver, or not all of them."""
+        redelivers, durable, known = self.dialect.redelivers, self._settings.durable, self._common.forgetful
+        return [
+            name
+            for name, one in self.subscriptions.items()
+            if one in known or not redelivers(one, durable=durable)
+        ]
 
     @property
     def _narrows(self) -> bool:

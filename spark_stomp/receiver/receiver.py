@@ -139,6 +139,10 @@ class Receiver:
             reading.useless = error
             self.wake()
 
+    def keep(self, queues: frozenset[str]) -> None:
+        """What comes by these queues stays if the connection breaks. They stay known."""
+        self._common.forgetful |= queues
+
     def stop(self, deadline: Deadline) -> None:
         """End the receiver by then: ACK what is committed, await receipts, DISCONNECT."""
         self._common.stopping.deadline = deadline

@@ -135,6 +135,11 @@ class QueuePart(Part):
         """Why the broker takes no messages for it; null if nothing is known."""
         return self.told.standing.alarm
 
+    @Figure(passing=True)
+    def forgetful(self) -> str | None:
+        """What kind of queue it is, if the broker may not deliver again what comes back; null otherwise."""
+        return self.told.standing.forgetful or None
+
     @Time(passing=True)
     def told_at(self) -> float:
         """When the broker told it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
-from support.brokers.telling import ManagedArtemis, ManagedRabbitMQ
+from support.brokers.telling import ManagedRabbitMQ
 from support.driven import Run, publish
 from support.waiting import wait_until
 
@@ -112,22 +112,3 @@ def test_a_broker_that_does_not_tell(broker_pool: BrokerPool, tmp_path: Path) ->
         pytest.raises(UnsupportedError, match=r"whether .* cannot be known: .* the right manage"),
     ):
         run.batch()
-
-
-@pytest.mark.parametrize(
-    ("settings", "kind"),
-    [
-        ({"ring-size": 5}, "a ring queue (ring-size 5)"),
-        ({"last-value": True, "last-value-key": "k"}, "a last-value queue"),
-        ({}, ""),
-    ],
-    ids=["ring", "last value", "ordinary"],
-)
-def test_queues_of_artemis_that_keep_only_the_newest(
-    telling_pool: BrokerPool, settings: dict[str, object], kind: str
-) -> None:
-    broker = telling_pool.get("artemis")
-    assert isinstance(broker, ManagedArtemis)
-    queue = broker.new_queue()
-    broker.declare(queue, **settings)
-    assert ask(broker, queue).forgetful == kind

@@ -110,7 +110,8 @@ def test_of_what_is_not_committed(forgetful: Forgetful) -> None:
         forgetful.forget(QUEUE)
         wait_until(lambda: totals(run)["reattached"] == 20, what="all of them again")
         run.commit()
-        wait_until(lambda: not forgetful.broker.queue(QUEUE).depth, what="all ACKs")
+        wait_until(lambda: not totals(run)["unacked"], what="the receipts of all ACKs")
+        assert not forgetful.broker.queue(QUEUE).depth
         assert totals(run) == {
             "forgotten": 1,
             "reconnects": 1,

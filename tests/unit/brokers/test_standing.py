@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.brokers.standing import ByHttp, ByStomp, HttpAnswer, Standing
+from spark_stomp.brokers.standing import PASSING, ByHttp, ByStomp, HttpAnswer, Standing
 from spark_stomp.errors import UnsupportedError
 
 # By broker and by what was there, the answers of RabbitMQ 4.3.6, ActiveMQ 6.3.1 and Artemis 2.56.0 about a
@@ -89,13 +89,15 @@ def changed(text: str, figures: dict[str, int]) -> str:
 
 
 class TestArtemis:
-    def held(self, limit: object = 0, policy: str = "PAGE", **figures: str) -> dict[str, Any]:
+    def held(
+        self, limit: object = 0, policy: str = "PAGE", *, kept: int = 0, **figures: str
+    ) -> dict[str, Any]:
         recorded = RECORDED["artemis"]["held"]
         told = json.loads(json.loads(recorded["queues"][0])[0])
         assert figures.keys() <= told["data"][0].keys()
         told["data"][0] |= figures
         settings = json.loads(json.loads(recorded["settings"][0])[0])
-        settings["addressFullMessagePolicy"] = policy
+        settings |= {"addressFullMessagePolicy": policy, "autoDeleteQueuesMessageCount": kept}
         return {
             "queues": [json.dumps([json.dumps(told)])],
             "settings": [json.dumps([json.dumps(settings)])],
@@ -134,15 +136,21 @@ class TestArtemis:
         assert read("artemis", answers, SELECTOR).wanted == wanted
 
     @pytest.mark.parametrize(
-        ("figures", "kind"),
+        ("figures", "kept", "kind"),
         [
-            ({"ringSize": "5"}, "a ring queue (ring-size 5)"),
-            ({"lastValue": "true"}, "a last-value queue"),
-            ({}, ""),
+            ({"ringSize": "5"}, 0, "a ring queue (ring-size 5)"),
+            ({"ringSize": "-1", "lastValue": "true"}, 0, "a last-value queue"),
+            ({"lastValue": "false", "lastValueKey": "k"}, 0, "a last-value queue"),
+            ({"lastValue": "false", "lastValueKey": ""}, 0, ""),
+            ({"autoDelete": "true", "autoCreated": "true"}, -1, PASSING),
+            ({"autoDelete": "true", "autoCreated": "true"}, 0, ""),
+            ({"autoDelete": "true", "autoCreated": "false"}, -1, ""),
         ],
     )
-    def test_queues_that_keep_only_the_newest(self, figures: dict[str, str], kind: str) -> None:
-        assert read("artemis", self.held(**figures)).forgetful == kind
+    def test_what_may_not_come_again(self, figures: dict[str, str], kept: int, kind: str) -> None:
+        told = read("artemis", self.held(kept=kept, **figures))
+        assert told.forgetful == kind
+        assert str(told).endswith(f"1 consumer, {kind}" if kind else "1 consumer")
 
 
 class TestRabbitMQ:
@@ -157,6 +165,18 @@ class TestRabbitMQ:
         by = dialect_named("rabbitmq").asks.by
         assert isinstance(by, ByHttp)
         assert by.paths("/", "/amq/queue/a b/c")["queue"] == "/api/queues/%2F/a%20b%2Fc"
+
+    @pytest.mark.parametrize(
+        ("tells", "told"),
+        [
+            ({"messages_delayed": 7}, {"scheduled": 7}),
+            ({"auto_delete": False}, {}),
+            ({"auto_delete": True}, {"forgetful": PASSING}),
+        ],
+    )
+    def test_what_comes_later_or_not_again(self, tells: dict[str, Any], told: dict[str, Any]) -> None:
+        figures = {"messages_ready": 4, "messages_unacknowledged": 3, "consumers": 2}
+        assert read("rabbitmq", self.held(figures | tells)) == Standing(True, 4, 3, 2, **told)
 
     def test_an_alarm(self) -> None:
         alarms = {"alarms": [{"node": "n", "resource": "memory"}, {"resource": "disk"}]}
