@@ -46,6 +46,7 @@ from rich.text import Text
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.known import GENERIC
+from spark_stomp.brokers.standing import Standing, waits
 from spark_stomp.commands import FAILED
 from spark_stomp.commands.connecting import add_option_arguments, given_options, with_login
 from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
@@ -70,7 +71,7 @@ from spark_stomp.source.waiting import EMPTY_OR_TAKEN
 from spark_stomp.status.figure import Status
 from spark_stomp.transport import open_connection
 from spark_stomp.transport.connect import at_peer
-from spark_stomp.transport.standing import Standing, Told, standing, takes_messages, waits, why_withheld
+from spark_stomp.transport.standing import standing, takes_messages
 
 # The options of a query that a connection needs, by their keys in the status. Only the query itself may have
 # its client id.
@@ -253,8 +254,8 @@ def _asked(
         connection.require_open()
         took = time.monotonic() - begun
         server, peer = connection.session.server, connection.peer
-        dialect = options.dialect(server)
-        disconnect(connection, dialect, (), _PATIENCE)
+        dialect = connection.dialect
+        disconnect(connection, (), _PATIENCE)
     login = f" {options.login}" if options.login else ""
     text = f"{shown(server or 'the broker')} at {peer} answered{login} in {took * 1000:.0f} ms"
     found: Standing | None = None
@@ -269,9 +270,9 @@ def _asked(
         text += f"; {queue}: {found}"
         alarm = alarm or found.alarm
         ready += found.ready or 0
-        withheld += Told(found, 0.0, 0.0, 0, dialect).withheld
+        withheld += found.withheld
     may_be_blocked = status.get("waiting_on") in ("spark", "acks") and status.get("sink")
-    if alarm is None and may_be_blocked and dialect.name == "rabbitmq" and not takes_messages(options, peer):
+    if alarm is None and may_be_blocked and not takes_messages(options, dialect, peer):
         alarm = "it reads nothing of who sends, because it has an alarm for memory or disk"
     if alarm is not None:
         text += f"; {alarm}"
@@ -342,7 +343,7 @@ def _of_queue(waits: str) -> str:
 
 
 def _why_withheld(status: Status, answer: _Answer) -> str:
-    return why_withheld((answer.dialect or GENERIC).name, _selector(status))
+    return (answer.dialect or GENERIC).asks.why_withheld(_selector(status))
 
 
 def _probe(answer: _Answer) -> str:

@@ -87,6 +87,7 @@ class Common:
         connections: how it stands with them.
         busy: how many destinations may have messages at a time, as far as memory is concerned.
         warned: what was warned of.
+        forgetful: queues whose messages the broker may not deliver again. Another thread may add some.
     """
 
     settings: ReceiverSettings
@@ -96,6 +97,7 @@ class Common:
     connections: ConnectionStatus = field(default_factory=lambda: ConnectionStatus(since=time.time()))
     busy: int = 1
     warned: set[str] = field(default_factory=set)
+    forgetful: frozenset[str] = frozenset()
     reader: BoundedReader = field(init=False)
     queues: QueueCheck = field(init=False)
 
@@ -159,9 +161,13 @@ class Reading:
 
     @property
     def lost(self) -> list[str]:
-        """The ids of the subscriptions whose messages the broker does not redeliver."""
-        redelivers, durable = self.dialect.redelivers, self._settings.durable
-        return [name for name, one in self.subscriptions.items() if not redelivers(one, durable=durable)]
+        """The ids of the subscriptions whose messages the broker does not redeliver, or not all of them."""
+        redelivers, durable, known = self.dialect.redelivers, self._settings.durable, self._common.forgetful
+        return [
+            name
+            for name, one in self.subscriptions.items()
+            if one in known or not redelivers(one, durable=durable)
+        ]
 
     @property
     def _narrows(self) -> bool:
@@ -321,7 +327,7 @@ class Reading:
                 break
             timeout = 0.0 if more_acks else deadline - time.monotonic()
             self._handle(connection, connection.poll(max(0.0, timeout)))
-        disconnect(connection, self.dialect, self.subscriptions, max(0.0, deadline - time.monotonic()))
+        disconnect(connection, self.subscriptions, max(0.0, deadline - time.monotonic()))
 
     def _handle(self, connection: Connection, events: Sequence[Event]) -> None:
         for event in events:
@@ -397,17 +403,14 @@ class Reading:
 
 
 def disconnect(
-    connection: Connection,
-    dialect: Dialect,
-    subscriptions: Iterable[str],
-    timeout: float = DISCONNECT_TIMEOUT,
+    connection: Connection, subscriptions: Iterable[str], timeout: float = DISCONNECT_TIMEOUT
 ) -> None:
     """End what has all it wants: UNSUBSCRIBE if that returns the messages at no cost, DISCONNECT.
 
     Some brokers close the connection without the receipt of DISCONNECT. Nothing depends on it.
     """
     try:
-        for name in subscriptions if dialect.unsubscribe_returns else ():
+        for name in subscriptions if connection.dialect.unsubscribe_returns else ():
             connection.request("UNSUBSCRIBE", (("id", name),))
         connection.disconnect(timeout, _DISCONNECT_MAX_BYTES)
     except StompError as error:

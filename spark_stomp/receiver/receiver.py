@@ -138,6 +138,10 @@ class Receiver:
             reading.useless = error
             self.wake()
 
+    def keep(self, queues: frozenset[str]) -> None:
+        """What comes by these queues stays if the connection breaks. They stay known."""
+        self._common.forgetful |= queues
+
     def stop(self, timeout: float) -> None:
         """End the receiver within ``timeout`` seconds: ACK what is committed, await receipts, DISCONNECT."""
         self._common.stopping.deadline = time.monotonic() + timeout

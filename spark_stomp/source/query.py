@@ -190,6 +190,7 @@ class QueryRuntime:
 
     def _have_looked(self) -> None:
         """The broker was asked, which is a time to look for other sources too."""
+        self._receivers.keep(queue for queue, one in self._standings.told.items() if one.standing.forgetful)
         self._neighbours.look()
         self._receivers.news.tell()
 
@@ -376,6 +377,8 @@ class QueryRuntime:
                 counted(self._withheld, "message"),
                 self._standings.why_withheld(),
             )
+        if later := self._standings.scheduled:
+            log.warning("this ends without %s that are not due yet (scheduled, or a delayed retry)", later)
 
     def _situation(self, start: Offset, mode: Mode) -> Situation:
         now = time.monotonic()

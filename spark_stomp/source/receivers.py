@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -167,6 +167,12 @@ class ReceiverGroup:
         for receiver, deliveries in zip(self._receivers, self._deliveries, strict=True):
             if deliveries.inbox.name == name:
                 receiver.give_up(number, error)
+
+    def keep(self, queues: Iterable[str]) -> None:
+        """The broker may not deliver again what comes back to these queues. Any thread may call it."""
+        forgetful = frozenset(queues)
+        for receiver in self._receivers:
+            receiver.keep(forgetful)
 
     def are_subscribed(self) -> bool:
         """Whether every receiver is subscribed or paused."""

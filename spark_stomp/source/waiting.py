@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
+from spark_stomp.brokers.standing import Told, waits
 from spark_stomp.logs import get_log
 from spark_stomp.quoting import counted, duration, listed
 from spark_stomp.receiver import ReceiverStatus
@@ -27,7 +28,6 @@ from spark_stomp.source.planning import (
 )
 from spark_stomp.status.receivers import Observed, Waiting
 from spark_stomp.threads import Worker
-from spark_stomp.transport.standing import Told, waits
 
 log = get_log(__name__)
 
@@ -184,7 +184,7 @@ def _nothing_new(known: QuerySnapshot) -> Waiting:
     told = [known.told.get(queue) for queue in {name for one in known.statuses for name in one.destinations}]
     quiet = max(one.last_active for one in known.statuses)
     every = [one for one in told if one is not None and one.asked_at >= quiet + _SETTLED]
-    on = "withheld" if any(one.withheld for one in every) else "broker"
+    on = "withheld" if any(one.standing.withheld for one in every) else "broker"
     text = EMPTY_OR_TAKEN
     if every and (on == "withheld" or len(every) == len(told)):
         text = f" ({waits((one.standing for one in every), sum(one.own for one in every))})"

@@ -25,6 +25,7 @@ class QueueFigures(TypedDict):
     unacked: int | None
     consumers: int | None
     alarm: str | None
+    forgetful: str | None
     told_at: str
 
 

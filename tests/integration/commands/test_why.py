@@ -17,10 +17,10 @@ from support.scripted import RabbitMQ, ScriptedBroker, header_of
 from support.tcp import stomp_server, unused_port
 from support.waiting import wait_until
 
+from spark_stomp.brokers.standing import Standing
 from spark_stomp.commands.diagnosis import Kind
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.options import ConnectionOptions
-from spark_stomp.transport.standing import Standing
 
 QUEUE = "/queue/a"
 NOW = "2026-11-26T00:00:00+00:00"

@@ -166,7 +166,8 @@ def _queues_of(destination: str) -> str:
 
 def with_fixed(configuration: str) -> str:
     """The configuration with two addresses whose kinds the broker does not change, queues that only a role
-    may read which nobody has, and below ``full.`` addresses with little room, by what happens then."""
+    may read which nobody has, below ``full.`` addresses with little room, by what happens then, and below
+    ``ring.``, ``last.`` and ``passing.`` queues that do not keep what comes back to them."""
     setting = (
         '<address-setting match="fixed.#"><auto-create-addresses>false</auto-create-addresses>'
         "<auto-create-queues>false</auto-create-queues></address-setting></address-settings>"
@@ -180,6 +181,16 @@ def with_fixed(configuration: str) -> str:
         f"<address-full-policy>{policy}</address-full-policy></address-setting>"
         for policy in ("FAIL", "DROP")
     )
+    forgetful = "".join(
+        f'<address-setting match="{kind}.#">{setting}</address-setting>'
+        for kind, setting in {
+            "ring": "<default-ring-size>5</default-ring-size><auto-delete-queues>false</auto-delete-queues>",
+            "last": "<default-last-value-key>k</default-last-value-key>"
+            "<auto-delete-queues>false</auto-delete-queues>",
+            "passing": "<auto-delete-queues>true</auto-delete-queues>"
+            "<auto-delete-queues-message-count>-1</auto-delete-queues-message-count>",
+        }.items()
+    )
     addresses = (
         f'<addresses><address name="{Artemis.multicast}"><multicast/></address><address '
         f'name="{Artemis.anycast}"><anycast><queue name="{Artemis.anycast}"/></anycast></address></addresses>'
@@ -188,7 +199,7 @@ def with_fixed(configuration: str) -> str:
         '<security-setting match="denied.#"><permission type="consume" roles="nobody"/></security-setting>'
     )
     configuration = configuration.replace("</security-settings>", f"{rights}</security-settings>")
-    return configuration.replace("</address-settings>", limited + full + setting).replace(
+    return configuration.replace("</address-settings>", limited + full + forgetful + setting).replace(
         "</core>", f"{addresses}</core>"
     )
 

@@ -13,6 +13,7 @@ import pytest
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.brokers.standing import Standing, Told
 from spark_stomp.errors import ConnectionLost, LoginRefused
 from spark_stomp.receiver import DedupIndex, Log, ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
@@ -21,7 +22,6 @@ from spark_stomp.source.planning import Available, BatchLimits, Decision, LastBa
 from spark_stomp.source.receivers import News
 from spark_stomp.source.waiting import Monitor, OffsetCall, QuerySnapshot, waiting_for
 from spark_stomp.status.receivers import Observed, Waiting
-from spark_stomp.transport.standing import Standing, Told
 
 RECEIVER = ReceiverStatus(
     "/queue/a#1", True, 0, 0, 0, 0, 60.0, window_full=False, failure=None, destinations=("/queue/a",)
@@ -50,7 +50,7 @@ SILENT = "the broker: nothing un-acked and nothing new"
 def told(*figures: int, asked_at: float = 70.0, alarm: str | None = None) -> dict[str, Told]:
     """The query has one of the consumers."""
     standing = Standing(True, *figures, alarm)
-    return {"/queue/a": Told(standing, 1e9, asked_at, 1, dialect_named("activemq"))}
+    return {"/queue/a": Told(standing, 1e9, asked_at, 1, dialect_named("activemq").asks)}
 
 
 IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting=4_600)
