@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import DrainTimeout, StompError, StreamTimeout, SubscribeTimeout
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
@@ -84,6 +85,9 @@ class QueryRuntime:
     """One streaming query: its receivers, logs, frame server and committer, and what Spark asks of them.
 
     Spark calls from one thread. SIGTERM may come at any time.
+
+    Attributes:
+        in_empty_batch: whether Spark has planned a batch that is empty, and has not asked for the next one.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -117,6 +121,7 @@ class QueryRuntime:
         self._standings = Standings(
             options, self._receivers.statuses, self._have_looked, self._receivers.give_up
         )
+        self.in_empty_batch = False
         self._call: OffsetCall | None = None
         self._cut_at = 0.0
         self._raised: StompError | None = None
@@ -208,6 +213,7 @@ class QueryRuntime:
                 proved=self._committer.is_proved,
                 waiting=self._logs.rows.waiting,
                 rate=rate,
+                in_empty_batch=self.in_empty_batch,
                 told=self._standings.told,
             )
         )
@@ -468,7 +474,7 @@ class QueryRuntime:
         self._sigterm.uninstall()
 
     def _stop(self) -> None:
-        deadline = time.monotonic() + _SHUTDOWN - _RESERVE
+        deadline = Deadline.after(_SHUTDOWN - _RESERVE)
         if self._status is not None:
             # A query that starts again at once takes the file of a source that is being stopped.
             self._status.write_soon()
@@ -478,7 +484,7 @@ class QueryRuntime:
             self._monitor.stop()
             self._committer.stop(_LAST_LOOK)
         finally:
-            self._receivers.stop(deadline - time.monotonic())
+            self._receivers.stop(deadline)
             if self._status is not None:
                 self._status.stop(_STATUS_END)
             self._stopped.set()
