@@ -101,6 +101,8 @@ in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spar
 {totals}
 ### Receivers
 
+A receiver is one connection with its subscriptions, or the next one if that breaks.
+
 {receivers}
 ### Queues
 
