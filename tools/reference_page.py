@@ -23,6 +23,7 @@ from spark_stomp.columns import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS
 from spark_stomp.errors import StompError
 from spark_stomp.options import OPTIONS, Option
 from spark_stomp.options.kinds import BOOLEAN, HEADERS, SIZE, TIMEOUT
+from spark_stomp.status.end import EndPart
 from spark_stomp.status.figure import Figure, Part, Time
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
@@ -89,7 +90,8 @@ A write takes these columns, and those that `headerColumns` and `dedupKey` name.
 
 Times are ISO 8601 in UTC. Counts begin at 0 with each start of the query. What does not apply is null. Keys
 in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spark_stomp_journal_`, of the sink
-`spark_stomp_sink_`). Those of counts end in `_total`, those of times in `_timestamp_seconds` without `_at`.
+`spark_stomp_sink_`, of the end `spark_stomp_end_`). Those of counts end in `_total`, those of times in
+`_timestamp_seconds` without `_at`.
 
 {query}
 ### Totals
@@ -112,6 +114,9 @@ in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spar
 ### Sink
 
 {sink}
+### End
+
+{ended}
 ## Errors
 
 Every error, also of a query, begins with its code. The text says which value was wrong, what is allowed, and
@@ -203,7 +208,8 @@ _TO_DO = {
     "STOMP_JOURNAL_MISMATCH": "As above",
     "STOMP_JOURNAL_TRIMMED": "As above",
     "STOMP_JOURNAL_DAMAGED": "As above",
-    "STOMP_JOURNAL_UNWRITABLE": "Make room or give rights, and start again: nothing is lost",
+    "STOMP_JOURNAL_UNWRITABLE": "Give rights, and start again: nothing is lost",
+    "STOMP_JOURNAL_FULL": "Make room, and start again: nothing is lost",
 }
 
 
@@ -234,6 +240,7 @@ def _reference(page: str) -> str:
         unfit=keys_list(UnfitPart),
         journal=keys_list(JournalPart),
         sink=keys_list(SinkPart),
+        ended=keys_list(EndPart),
         summed=", ".join(f"`{figure.key}`" for figure in SUMMED),
         errors=errors_list(),
     )
@@ -375,6 +382,7 @@ from typing import TypedDict
 '''
 # What each part is called as a type, and the keys whose values are parts.
 _TYPES: Final = {
+    EndPart: "EndFigures",
     JournalPart: "JournalFigures",
     QueuePart: "QueueFigures",
     ReceiverPart: "ReceiverFigures",
@@ -384,6 +392,7 @@ _TYPES: Final = {
     QueryPart: "QueryStatus",
 }
 _PARTS: Final = {
+    "ended": "EndFigures | None",
     "journal": "JournalFigures | None",
     "queues": "dict[str, QueueFigures]",
     "receivers": "dict[str, ReceiverFigures]",

@@ -116,6 +116,12 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             "the broker: receipts of ACKs",
         ),
         (replace(IDLE, call=None), "spark", "Spark, which has asked for no batch yet"),
+        (
+            replace(IDLE, in_empty_batch=True, waiting=70),
+            "spark",
+            "Spark, in its first batch, which is empty; 70 messages wait for the next one",
+        ),
+        (replace(IDLE, in_empty_batch=True), "spark", "Spark, in its first batch, which is empty"),
         (replace(IN_BATCH, number=12), "spark", "Spark, in batch 12 of 4,600 messages"),
         (IN_BATCH, "spark", "Spark, in a batch of 4,600 messages or before its next trigger"),
         (
@@ -194,7 +200,7 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
         ),
         (
             replace(IDLE, statuses=[replace(RECEIVER, missing={"/queue/b": 1.8e9, "/queue/c": None})]),
-            "queue",
+            "deleted",
             "the broker: a first message in /queue/b, which was deleted (noticed at "
             "2027-01-15T08:00:00+00:00) and which this query has made anew, empty and without bindings",
         ),
