@@ -19,7 +19,6 @@ from support.waiting import wait_until
 from spark_stomp.commands import trial
 from spark_stomp.commands.main import main
 from spark_stomp.errors import ConnectionLost, ReceiptTimeout, StompError
-from spark_stomp.logs import Once, get_log
 
 pytestmark = pytest.mark.broker
 
@@ -70,7 +69,7 @@ class TestVertx:
     def test_a_write_warns_of_it(
         self, vertx_server: JavaServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("spark_stomp.sink.encoder._once", Once(get_log("spark_stomp.sink.encoder")))
+        monkeypatch.setattr("spark_stomp.sink.encoder._once._said", set())
         assert publish({"url": self.url(vertx_server)}, "/queue/nobody", BODIES) == len(BODIES)
         assert caplog.text.count(PROBE) == 1
 

@@ -29,7 +29,7 @@ from spark_stomp.brokers import dialect_named
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, DestinationRefused, LoginRefused, ReceiptTimeout, TlsRefused
-from spark_stomp.logs import Once, get_log, lines_about
+from spark_stomp.logs import lines_about
 from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
 from spark_stomp.status.sink import TaskFigures
@@ -485,7 +485,7 @@ class TestRefusals:
     ) -> None:
         """The end of the sentence, with the counts, is still shown. A colon is shown as the row has it."""
         # A process warns of few topics: others may have been before.
-        monkeypatch.setattr("spark_stomp.sink.encoder._once", Once(get_log("spark_stomp.sink.encoder")))
+        monkeypatch.setattr("spark_stomp.sink.encoder._once._said", set())
         long = "/topic/" + "\x1b" * 10_000
         errors: list[str] = []
         for destination in (long, "/queue/a:b"):

@@ -17,7 +17,6 @@ from support.options import sink_options
 from spark_stomp.brokers import dialect_named
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import RowTooLarge, RowUnencodable, SinkRowError, UnsupportedError
-from spark_stomp.logs import Once
 from spark_stomp.protocol import Frame
 from spark_stomp.sink import encoder
 from spark_stomp.sink.encoder import row_encoder
@@ -386,7 +385,7 @@ def test_artemis_says_what_the_destination_is_and_not_what_an_earlier_one_was() 
 
 @pytest.fixture
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoder, "_once", Once(encoder.log))
+    monkeypatch.setattr(encoder._once, "_said", set())
 
 
 @pytest.mark.usefixtures("nothing_said")

@@ -28,7 +28,7 @@ from spark_stomp.receiver import (
 )
 from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.logs import Logs, SourceLog
+from spark_stomp.source.logs import Logs, Shares, SourceLog
 from spark_stomp.source.memory_log import MemoryLog
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range
 from spark_stomp.source.planning import Available, BatchLimits
@@ -150,13 +150,19 @@ class Run:
 
 
 Runs = Callable[..., Run]
-Chosen = Callable[[Callable[[], dict[str, int]]], None]
+Take = Callable[[Logs, Callable[[], dict[str, int]]], tuple[Offset, Shares] | None]
 
 
 @pytest.fixture
-def shares(monkeypatch: pytest.MonkeyPatch) -> Chosen:
-    """What chooses the shares of a batch, in place of the limits."""
-    return lambda choose: monkeypatch.setattr("spark_stomp.source.logs.shares_of", lambda *_: choose())
+def take(monkeypatch: pytest.MonkeyPatch) -> Take:
+    """Takes a batch of what a function chooses while the lock is held."""
+
+    def taken(logs: Logs, choose: Callable[[], dict[str, int]]) -> tuple[Offset, Shares] | None:
+        with monkeypatch.context() as patch:
+            patch.setattr("spark_stomp.source.logs.shares_of", lambda *_: choose())
+            return logs.take_batch(INITIAL, [], BatchLimits())
+
+    return taken
 
 
 @pytest.fixture
@@ -299,7 +305,7 @@ def test_a_stream_is_read_on_by_a_run_that_names_it_again(runs: Runs, between: l
 
 
 @pytest.mark.rule("2.5")
-def test_a_break_takes_nothing_of_other_logs(runs: Runs, shares: Chosen) -> None:
+def test_a_break_takes_nothing_of_other_logs(runs: Runs, take: Take) -> None:
     """What of a queue is gone when the end is told is looked for again, and so is the rest."""
     run = runs("ma")
     run.begin(INITIAL, INITIAL)
@@ -310,8 +316,7 @@ def test_a_break_takes_nothing_of_other_logs(runs: Runs, shares: Chosen) -> None
         queue.disconnected(redelivers=True)
         return {queue.inbox.name: 3, stream.inbox.name: 3}
 
-    shares(broken)
-    assert run.logs.take_batch(INITIAL, [], BatchLimits()) is None
+    assert take(run.logs, broken) is None
     assert (queue.log.end, stream.log.end) == (0, EARLIEST + 3)
     queue.connected(keyed=True)
     run.receive(1)
@@ -321,9 +326,7 @@ def test_a_break_takes_nothing_of_other_logs(runs: Runs, shares: Chosen) -> None
 
 @pytest.mark.rule("2.5")
 @pytest.mark.parametrize("reads", ["m", "j", "ma"])
-def test_no_connection_of_a_queue_breaks_while_shares_are_chosen(
-    runs: Runs, reads: str, shares: Chosen
-) -> None:
+def test_no_connection_of_a_queue_breaks_while_shares_are_chosen(runs: Runs, reads: str, take: Take) -> None:
     run = runs(reads)
     run.begin(INITIAL, INITIAL)
     run.receive(1)
@@ -333,8 +336,7 @@ def test_no_connection_of_a_queue_breaks_while_shares_are_chosen(
             assert not other.submit(run.queues[0].lock.acquire, blocking=False).result()
         return {JOURNAL: 1, run.queues[0].inbox.name: 1}
 
-    shares(chosen)
-    assert run.logs.take_batch(INITIAL, [], BatchLimits()) is not None
+    assert take(run.logs, chosen) is not None
 
 
 @pytest.mark.rule("R.1", "R.4")
