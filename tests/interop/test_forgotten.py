@@ -3,6 +3,7 @@ the query goes on without a second row."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -143,7 +144,7 @@ def test_it_is_said_and_no_row_comes_twice(told: Broker, way: Way, monkeypatch: 
             wait_until(lambda: run.counters()[0]["reconnects"], what="a new connection")
         took = time.monotonic() - begun
         (figures,) = run.counters()
-        print(f"{way}: {took:.1f} s: {figures['last_error']}")
+        sys.stdout.write(f"{way}: {took:.1f} s: {figures['last_error']}\n")
         assert (way.said or "None").format(queue=queue) in str(figures["last_error"])
         assert figures["forgotten"] == way.silent
         send_rows(told.options(), queue, [(b"new", [("x-id", "new")])])

@@ -178,8 +178,8 @@ def _queues_of(destination: str) -> str:
 def with_fixed(configuration: str) -> str:
     """The configuration with two addresses whose kinds the broker does not change, queues that only a role
     may read which nobody has, below ``full.`` addresses with little room, by what happens then, and below
-    ``ring.``, ``last.`` and ``passing.`` queues that do not keep what comes back to them. It looks twice a second
-    for addresses that it may delete, as those below ``reaped.``."""
+    ``ring.``, ``last.`` and ``passing.`` queues that do not keep what comes back to them. It looks twice a
+    second for addresses that it may delete, as those below ``reaped.``."""
     setting = (
         '<address-setting match="fixed.#"><auto-create-addresses>false</auto-create-addresses>'
         "<auto-create-queues>false</auto-create-queues></address-setting></address-settings>"
