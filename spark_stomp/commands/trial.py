@@ -91,7 +91,7 @@ class Trial:
             now("sending while nobody subscribes")
             with open_connection(self._connection) as connection:
                 self._send(connection, range(MESSAGES))
-                disconnect(connection, self.dialect, ())
+                disconnect(connection, ())
             now("acknowledging one message, and breaking the connection")
             self.first = self._cut()
             now("waiting for what is redelivered")
@@ -112,7 +112,7 @@ class Trial:
             if not self._deliveries:
                 with open_connection(self._connection) as other:
                     self._send(other, range(MESSAGES, 2 * MESSAGES))
-                    disconnect(other, self.dialect, ())
+                    disconnect(other, ())
                 connection.beat()
                 self._gather(connection, 1)
             first = [*self._deliveries]
@@ -134,7 +134,7 @@ class Trial:
                 if not self._ack(connection, fresh):
                     return self._deliveries
                 self._gather(connection, 0)
-            disconnect(connection, self.dialect, [self._subscription])
+            disconnect(connection, [self._subscription])
         return self._deliveries
 
     @contextmanager
@@ -142,7 +142,7 @@ class Trial:
         """A connection with a subscription. Messages of others are given back before the error is raised."""
         with open_connection(self._connection) as connection:
             session = connection.session
-            self.dialect = self._connection.dialect(session.server)
+            self.dialect = connection.dialect
             self.version = session.version or "1.0"
             self.individual = "client-individual" in ack_modes(self.version)
             self._deliveries = []
@@ -157,7 +157,7 @@ class Trial:
                 self._request(connection, "SUBSCRIBE", (*own, *window))
                 yield connection
             except UsageError:
-                disconnect(connection, self.dialect, [self._subscription])
+                disconnect(connection, [self._subscription])
                 raise
 
     def _send(self, connection: Connection, numbers: range) -> None:

@@ -225,8 +225,8 @@ class SourceOptions:
         "amqpBodies",
         choice("decoded", "raw"),
         "decoded",
-        "What becomes of [bodies in the encoding of AMQP 1.0](payloads.md#amqp-10): decoded, or the octets "
-        "as they came.",
+        "What becomes of [bodies in the encoding of AMQP 1.0](other-protocols.md#amqp-10): decoded, or the "
+        "octets as they came.",
     )
     frame_server_host: str | None = SOURCE.optional(
         "frameServerHost",

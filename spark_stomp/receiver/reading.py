@@ -327,7 +327,7 @@ class Reading:
                 break
             timeout = 0.0 if more_acks else deadline - time.monotonic()
             self._handle(connection, connection.poll(max(0.0, timeout)))
-        disconnect(connection, self.dialect, self.subscriptions, max(0.0, deadline - time.monotonic()))
+        disconnect(connection, self.subscriptions, max(0.0, deadline - time.monotonic()))
 
     def _handle(self, connection: Connection, events: Sequence[Event]) -> None:
         for event in events:
@@ -403,17 +403,14 @@ class Reading:
 
 
 def disconnect(
-    connection: Connection,
-    dialect: Dialect,
-    subscriptions: Iterable[str],
-    timeout: float = DISCONNECT_TIMEOUT,
+    connection: Connection, subscriptions: Iterable[str], timeout: float = DISCONNECT_TIMEOUT
 ) -> None:
     """End what has all it wants: UNSUBSCRIBE if that returns the messages at no cost, DISCONNECT.
 
     Some brokers close the connection without the receipt of DISCONNECT. Nothing depends on it.
     """
     try:
-        for name in subscriptions if dialect.unsubscribe_returns else ():
+        for name in subscriptions if connection.dialect.unsubscribe_returns else ():
             connection.request("UNSUBSCRIBE", (("id", name),))
         connection.disconnect(timeout, _DISCONNECT_MAX_BYTES)
     except StompError as error:

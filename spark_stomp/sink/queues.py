@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from spark_stomp.brokers.targets import DIRECT_REPLIES, REPLIES
 from spark_stomp.errors import DestinationRefused
 from spark_stomp.logs import get_log
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.transport.queues import is_stream
 
 log = get_log(__name__)
-
-
-def question_about(destination: str, by_name: str) -> str | None:
-    """The name by which its queue is asked for, as ``by_name`` and the queue; None if a SEND declares it.
-
-    Nobody can be asked for a requester that awaits a direct reply: RabbitMQ confirms and drops it if it is
-    gone.
-    """
-    if destination.startswith(REPLIES) and not destination.startswith(REPLIES + DIRECT_REPLIES):
-        return by_name + destination.removeprefix(REPLIES)
-    return destination if destination.startswith(by_name) else None
 
 
 def refusal_of(options: ConnectionOptions, destination: str, peer: str) -> DestinationRefused | None:

@@ -22,7 +22,7 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
 from spark_stomp.sink.progress import Outage, Progress
-from spark_stomp.sink.queues import question_about, refusal_of
+from spark_stomp.sink.queues import refusal_of
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.threads import Worker
@@ -171,14 +171,14 @@ class Sender:
 
     def _require_queues(self, connection: Connection) -> None:
         """Make sure that the queues exist that no SEND declares (contract S.14)."""
-        by_name = connection.dialect.outgoing.by_name
-        if by_name is None or not self._window.unsent:
+        undeclared = connection.dialect.outgoing.undeclared
+        if undeclared is None or not self._window.unsent:
             return
         # Dead letters may be added meanwhile. What was left out needs no queue any more.
         left_out: set[str] = set()
         while names := self._window.destinations - self._there - left_out:
             destination = min(names)
-            question = question_about(destination, by_name)
+            question = undeclared(destination)
             waiting = self._window.sent_to(destination) if question else []
             (self._there if waiting or not question else left_out).add(destination)
             if question and waiting:

@@ -84,6 +84,9 @@ class QueryRuntime:
     """One streaming query: its receivers, logs, frame server and committer, and what Spark asks of them.
 
     Spark calls from one thread. SIGTERM may come at any time.
+
+    Attributes:
+        in_empty_batch: whether Spark has planned a batch that is empty, and has not asked for the next one.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -117,6 +120,7 @@ class QueryRuntime:
         self._standings = Standings(
             options, self._receivers.statuses, self._have_looked, self._receivers.give_up
         )
+        self.in_empty_batch = False
         self._call: OffsetCall | None = None
         self._cut_at = 0.0
         self._raised: StompError | None = None
@@ -208,6 +212,7 @@ class QueryRuntime:
                 proved=self._committer.is_proved,
                 waiting=self._logs.rows.waiting,
                 rate=rate,
+                in_empty_batch=self.in_empty_batch,
                 told=self._standings.told,
             )
         )

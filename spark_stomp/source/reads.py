@@ -44,7 +44,7 @@ from spark_stomp.receiver import (
     begin_of,
     stream_ends,
 )
-from spark_stomp.transport.standing import Told, standing, why_withheld
+from spark_stomp.transport.standing import standing
 
 log = get_log(__name__)
 
@@ -161,7 +161,7 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
             "the batch read lacks %s that wait there and that nobody has, in %s: %s",
             counted(withheld.total(), "message"),
             listed([*withheld]),
-            why_withheld(look.dialect.name, options.selector),
+            look.dialect.asks.why_withheld(options.selector),
         )
     cut_off_by = f"maxDrainTime ({options.max_drain_time:g}s)" if look.is_late else None
     if look.too_many:
@@ -190,9 +190,9 @@ def _withheld(options: SourceOptions, look: LookReading, peer: str) -> dict[str,
         except StompError as error:
             log.debug("how much waits in %s is not known: %s", queue, error)
             break
-        one = Told(told, time.time(), asked_at, 1, look.dialect)
-        if one.withheld and (not look.taken.total() or asked_at >= look.last_active + one.settling):
-            found[queue] = one.withheld
+        settled = asked_at >= look.last_active + look.dialect.asks.settling
+        if told.withheld and (settled or not look.taken.total()):
+            found[queue] = told.withheld
     return found
 
 

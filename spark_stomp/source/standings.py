@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from spark_stomp.brokers.standing import LoginNotAccepted, NotTold, Told
 from spark_stomp.errors import PasswordUnreadable, StompError, SubscriptionForgotten, UnsupportedError
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
@@ -17,7 +18,7 @@ from spark_stomp.source.forgotten import Forgotten
 from spark_stomp.threads import Worker
 from spark_stomp.transport.addresses import machines_of
 from spark_stomp.transport.logins import fingerprint, password_of
-from spark_stomp.transport.standing import LoginNotAccepted, NotTold, Told, standing, why_withheld
+from spark_stomp.transport.standing import standing
 
 log = get_log(__name__)
 
@@ -98,13 +99,13 @@ class Standings:
         if self._not_told >= self._queues or self._is_refused():
             return 0
         asked_at, told = self._asked_at, [*self.told.values()]
-        left = sum(one.withheld for one in told)
+        left = sum(one.standing.withheld for one in told)
         # A queue may be so new that its figures are not known yet.
         if asked_at >= since and not left and all(one.standing.ready is not None for one in told):
             return 0
         if asked_at < since or time.monotonic() - asked_at >= _AGAIN:
             self._worker.wake()
-        settled = asked_at >= since + max((one.settling for one in told), default=0.0)
+        settled = asked_at >= since + max((one.asks.settling for one in told), default=0.0)
         return left if settled else None
 
     @property
@@ -115,8 +116,8 @@ class Standings:
 
     def why_withheld(self) -> str:
         """Of which queues :meth:`withheld` told, and why that may be."""
-        told = {name: one.dialect.name for name, one in self.told.items() if one.withheld}
-        return f"in {listed([*told])}: {why_withheld(next(iter(told.values())), self._selector)}"
+        told = {name: one.asks for name, one in self.told.items() if one.standing.withheld}
+        return f"in {listed([*told])}: {next(iter(told.values())).why_withheld(self._selector)}"
 
     def _warn_of_names(self) -> None:
         """Warn once of each name in ``url`` that stands for several machines: one of them is read."""
@@ -133,7 +134,7 @@ class Standings:
     @property
     def _pause(self) -> float:
         """Seconds until the next question."""
-        if not (self.told or self._not_told or self._refused):
+        if not self._tried:
             return _FIRST
         return _SOON if self._forgotten.doubts else _PERIOD
 
@@ -156,11 +157,11 @@ class Standings:
             self.told = {}
             return
         most = None if self._ends and self._tried else _MOST_ASKED
-        self._tried = True
         statuses = self._statuses()
         connected = [one for one in statuses if one.connection.connected]
         quiet_since = max((one.last_active for one in statuses), default=begun)
         readers = Counter(name for one in connected for name in one.destinations if name in self._queues)
+        self._tried |= bool(readers)
         at = {queue: one.connection for one in connected for queue in one.destinations}
         told: dict[str, Told] = {}
         # To count what a selector wants, a broker looks at all that the queue has.
@@ -184,7 +185,7 @@ class Standings:
             except StompError as error:
                 log.debug("how much waits in %s is not known: %s", queue, error)
             else:
-                told[queue] = Told(found, time.time(), asked_at, own, dialect)
+                told[queue] = Told(found, time.time(), asked_at, own, dialect.asks)
                 self._warn_of_forgetful(queue, found.forgetful)
                 self._judge(queue, told[queue], [one for one in connected if queue in one.destinations])
                 continue

@@ -68,8 +68,10 @@ class StompStreamReader(DataSourceStreamReader):
         """
         # Spark asks about a hundred times a second. This start was parsed, and reported as evidence, when it
         # came first.
-        if self._runtime is not None and self._runtime.nothing_new and start == self._start:
-            return self._answer
+        if self._runtime is not None:
+            self._runtime.in_empty_batch = False
+            if self._runtime.nothing_new and start == self._start:
+                return self._answer
         begun = None if start is None else Offset.from_dict(start)
         first, self._asked = not self._asked, True
         begin = begun if begun is not None else self._last_end or INITIAL
@@ -104,6 +106,8 @@ class StompStreamReader(DataSourceStreamReader):
         begin, upto = Offset.from_dict(start), Offset.from_dict(end)
         self._last_end = self._planned = upto
         if begin == upto:
+            if self._runtime is not None:
+                self._runtime.in_empty_batch = True
             return []
         tasks = self._running(begin, upto).partitions(begin, upto)
         return [InputPartition(ranges) for ranges in tasks]

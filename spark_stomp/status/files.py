@@ -90,6 +90,11 @@ class StatusFile:
         """The file with the sink's part, beside this one: two processes cannot write one file."""
         return self._beside(".sink")
 
+    @property
+    def of_end(self) -> StatusFile:
+        """The file with what ended the query, beside this one."""
+        return self._beside(".end")
+
     def of_sources(self) -> Iterator[StatusFile]:
         """The files of all sources of a query, without end: this one, and those beside it."""
         yield self

@@ -120,6 +120,11 @@ class ReceiverPart(Part):
         """Why the last connection was lost, or could not be made."""
         return self.status.connection.last_error
 
+    @Figure()
+    def last_error_code(self) -> str | None:
+        """The code of `last_error`."""
+        return self.status.connection.last_error_code
+
     @Time()
     def last_error_at(self) -> float | None:
         """When `last_error` happened."""

@@ -203,7 +203,7 @@ class SinkPart(Part):
         """Connections that tasks have made."""
         return self.tasks.connections
 
-    @Counter(label="blocked by the broker", trouble=True)
+    @Counter(label="blocked", trouble=True)
     def blocked_seconds(self) -> float:
         """Seconds for which tasks waited for a blocked broker."""
         return self.tasks.blocked_seconds

@@ -9,7 +9,7 @@ from itertools import islice
 from urllib.parse import unquote
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.brokers.known import GENERIC, named_queue, remedy, says_in_use, sentence_of
+from spark_stomp.brokers.known import GENERIC, named_queue, says_in_use, sentence_of
 from spark_stomp.errors import BrokerError, ClientIdInUse, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
 from spark_stomp.quoting import shown
@@ -129,7 +129,7 @@ def broker_error(
         what = f"SEND to /queue/{shown(hide(queue))}"
     sentence = sentence_of(own.say, dialect)
     verdict = None if sentence is None else sentence.verdict
-    if advice := remedy(sentence, text, what, hide):
+    if sentence is not None and (advice := sentence.advice(text, what, hide)):
         words = f"{words.removesuffix('.')}. {advice}"
     unasked = sentence is not None and sentence.unasked
     if not what or unasked:

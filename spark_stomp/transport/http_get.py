@@ -13,6 +13,7 @@ from http.client import HTTPResponse
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from spark_stomp.brokers.standing import HttpAnswer
 from spark_stomp.quoting import host_port
 from spark_stomp.transport.connect import connect_any
 
@@ -24,7 +25,7 @@ _PORTS = {"http": 80, "https": 443}
 
 def http_get(
     url: str, headers: dict[str, str], tls: Callable[[], ssl.SSLContext], timeout: float, most: int
-) -> tuple[int, bytes]:
+) -> HttpAnswer:
     """The status and the content at ``url``, by ``tls()`` if that is https. No proxy, no redirect.
 
     Raises OSError, TimeoutError after ``timeout`` seconds among it; HTTPException; and ValueError if the
@@ -49,7 +50,7 @@ def http_get(
         sock.close()
     if len(content) > most:
         raise ValueError(f"the answer of {host_port(host, port)} has more than {most:,} octets")
-    return response.status, content
+    return HttpAnswer(response.status, content)
 
 
 def _left(deadline: float) -> float:

@@ -152,5 +152,6 @@ def test_it_is_said_and_no_row_comes_twice(told: Broker, way: Way, monkeypatch: 
         run.commit()
         told.wait_for(queue, 0)
         assert sorted(bodies(rows)) == sorted([*(b"%d" % number for number in range(COUNT)), b"new"])
-        # None was to come again without the messages.
-        assert run.counters()[0]["dropped"] == COUNT * (way.keeps and way.said is not None)
+        # They may have come again before they were committed. None was to come without the messages.
+        (figures,) = run.counters()
+        assert figures["dropped"] + figures["reattached"] == COUNT * (way.keeps and way.said is not None)

@@ -1,4 +1,4 @@
-"""docs/payloads.md: its programs as they stand there, on the brokers that each section names."""
+"""docs/payloads.md and docs/other-protocols.md: each program, on the brokers that its section names."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from spark_stomp.errors import DestinationRefused
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-PAGE = (ROOT / "docs" / "payloads.md").read_text(encoding="utf-8")
-SECTIONS = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")[1:]}
+PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("payloads.md", "other-protocols.md")]
+SECTIONS = {part.partition("\n")[0]: part for page in PAGES for part in page.split("\n## ")[1:]}
 NAMES = {"RabbitMQ": "rabbitmq", "ActiveMQ": "activemq", "Artemis": "artemis"}
 
 

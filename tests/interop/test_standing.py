@@ -13,9 +13,10 @@ from support.driven import Run, publish
 from support.waiting import wait_until
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.brokers.standing import Standing
 from spark_stomp.errors import DestinationRefused, ReceiptTimeout, UnsupportedError
 from spark_stomp.options import parse_sink_options
-from spark_stomp.transport.standing import Standing, standing, takes_messages
+from spark_stomp.transport.standing import standing, takes_messages
 
 pytestmark = pytest.mark.broker
 
@@ -80,12 +81,13 @@ def test_why_nobody_can_send(told: Broker) -> None:
         publish(told.options(), queue, [b"x"])
         connection = parse_sink_options(told.options()).connection
         peer = connection.endpoints[0].address
-        assert takes_messages(connection, peer) and ask(told, queue).alarm is None
+        rabbitmq = dialect_named("rabbitmq")
+        assert takes_messages(connection, rabbitmq, peer) and ask(told, queue).alarm is None
         told.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.00001).")
         try:
             wait_until(lambda: ask(told, queue).alarm is not None, what="the alarm")
             assert ask(told, queue).alarm == "RabbitMQ has an alarm for memory"
-            assert not takes_messages(connection, peer)
+            assert not takes_messages(connection, rabbitmq, peer)
         finally:
             told.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.6).")
         return

@@ -231,10 +231,10 @@ class TestWordsOfTheContract:
 
 
 class TestSecurity:
-    """docs/security.md: every test that it names is there."""
+    """The threats of SECURITY.md: every test that it names is there."""
 
     TESTS = ROOT / "tests"
-    TEXT = text_of(ROOT / "docs" / "security.md")
+    TEXT = text_of(ROOT / "SECURITY.md")
 
     def test_what_it_names_is_there(self) -> None:
         named = sorted(set(re.findall(r"`([\w/]+\.py(?:::\w+)*)`", self.TEXT)))

@@ -6,8 +6,8 @@ import pytest
 from support.driven import Run, bodies
 from support.waiting import wait_until
 
+from spark_stomp.brokers.standing import Standing
 from spark_stomp.devbroker import DevBroker, core, server
-from spark_stomp.transport.standing import Standing
 
 QUEUE = "/queue/ring"
 KEPT = 5

@@ -15,12 +15,12 @@ from support.options import source_options
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.brokers.standing import LoginNotAccepted, NotTold, Standing
 from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
 from spark_stomp.source.standings import Standings
 from spark_stomp.threads import Worker
-from spark_stomp.transport.standing import LoginNotAccepted, NotTold, Standing
 
 FIGURES = Standing(True, 5, 3, 2)
 NOT_TOLD = UnsupportedError("it may not ask")
