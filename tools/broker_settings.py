@@ -112,6 +112,13 @@ SETTINGS: Final = (
     ),
     Setting(
         _ARTEMIS,
+        "`slow-consumer-policy=KILL`",
+        "closes the connection of a query in a long batch, which counts as a delivery each time",
+        "NOTIFY, or a `slow-consumer-check-period` longer than the longest batch",
+        "interop/test_forgotten.py::is_killed",
+    ),
+    Setting(
+        _ARTEMIS,
         "`default-ring-size`, `default-last-value-key`, `auto-delete-queues-message-count=-1`",
         "what is un-acked when a run ends [may be gone](operate.md#messages-that-do-not-come-again)",
         "an ordinary queue that a divert fills",

@@ -64,6 +64,16 @@ def close_sessions(broker: Any, queue: str) -> None:
     broker.close_sessions(queue)
 
 
+def is_killed(broker: Any, queue: str) -> None:
+    """As it ACKs nothing."""
+    (consumer,) = broker.consumers(queue)
+    wait_until(lambda: consumer["sessionID"] not in sessions(broker, queue), what="the end of the connection")
+
+
+def sessions(broker: Any, queue: str) -> list[str]:
+    return [one["sessionID"] for one in broker.consumers(queue)]
+
+
 def is_slow(broker: Any, queue: str) -> None:
     """The policy of the queue takes them away, and its messages back."""
     broker.wait_for(queue, COUNT)
@@ -102,6 +112,7 @@ WAYS = [
     Way("artemis", delete_address, CLOSED),
     Way("artemis", close_sessions, CLOSED, keeps=True),
     Way("artemis", close_consumer, CLOSED, keeps=True),
+    Way("artemis", is_killed, "AMQ229005", keeps=True, folder="slow."),
     Way("artemis", address_may_be_deleted, None, keeps=True, folder="reaped."),
     Way("rabbitmq", delete_queue, CANCELLED),
     Way("rabbitmq", operator_closes, OPERATOR, keeps=True),
