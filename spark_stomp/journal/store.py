@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow.fs as fs
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import JournalError, JournalFull, JournalInUse, JournalUnwritable
 from spark_stomp.files import (
     FILE_ERRORS,
@@ -341,13 +342,13 @@ class Disk(Objects):
 
     def _locked(self) -> int:
         descriptor = open_file(self._root / LOCK, os.O_RDWR | os.O_CREAT)
-        deadline = time.monotonic() + self.lock_timeout
+        deadline = Deadline.after(self.lock_timeout)
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return descriptor
             except BlockingIOError:
-                if time.monotonic() >= deadline:
+                if deadline.passed:
                     os.close(descriptor)
                     raise JournalInUse(
                         f"the journal at {self.shown} is in use by another query; each query needs its own. "

@@ -25,6 +25,7 @@ from functools import partial
 from typing import Final
 
 from spark_stomp.brokers import Dialect, Subscription, dialect_for
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import MalformedMessageError, StompError
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import (
@@ -71,9 +72,9 @@ _DISCONNECT_MAX_BYTES = 32 << 20
 
 
 class Stopping(threading.Event):
-    """Set when a receiver is to end. ``deadline``: until when, in monotonic seconds; None before."""
+    """Set when a receiver is to end. ``deadline``: until when; None before."""
 
-    deadline: float | None = None
+    deadline: Deadline | None = None
 
 
 @dataclass
@@ -320,14 +321,13 @@ class Reading:
 
     def end(self, connection: Connection) -> None:
         """End in order: send the ACKs that are due, await their receipts, DISCONNECT."""
-        deadline = self._common.stopping.deadline or time.monotonic() + DISCONNECT_TIMEOUT
-        while time.monotonic() < deadline:
+        deadline = self._common.stopping.deadline or Deadline.after(DISCONNECT_TIMEOUT)
+        while not deadline.passed:
             more_acks = self._send_acks(connection)
             if not more_acks and not self._deliveries.receipts_awaited:
                 break
-            timeout = 0.0 if more_acks else deadline - time.monotonic()
-            self._handle(connection, connection.poll(max(0.0, timeout)))
-        disconnect(connection, self.subscriptions, max(0.0, deadline - time.monotonic()))
+            self._handle(connection, connection.poll(0.0 if more_acks else deadline.left()))
+        disconnect(connection, self.subscriptions, deadline.left())
 
     def _handle(self, connection: Connection, events: Sequence[Event]) -> None:
         for event in events:

@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import (
     CheckpointMismatch,
     CheckpointUnreadable,
@@ -327,8 +328,8 @@ class Committer:
         # Spark writes the offset log before it plans a batch. Under asynchronous progress tracking
         # this happens at about the same time, or not at all.
         problem: StompError | None = None
-        deadline = time.monotonic() + _OFFSET_LOG_WAIT
-        while time.monotonic() < deadline:
+        deadline = Deadline.after(_OFFSET_LOG_WAIT)
+        while not deadline.passed:
             try:
                 if (batch := checkpoint.batch_of(end)) is not None:
                     self.batch, self._found_logged = batch, True

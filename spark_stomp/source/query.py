@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import DrainTimeout, StompError, StreamTimeout, SubscribeTimeout
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
@@ -473,7 +474,7 @@ class QueryRuntime:
         self._sigterm.uninstall()
 
     def _stop(self) -> None:
-        deadline = time.monotonic() + _SHUTDOWN - _RESERVE
+        deadline = Deadline.after(_SHUTDOWN - _RESERVE)
         if self._status is not None:
             # A query that starts again at once takes the file of a source that is being stopped.
             self._status.write_soon()
@@ -483,7 +484,7 @@ class QueryRuntime:
             self._monitor.stop()
             self._committer.stop(_LAST_LOOK)
         finally:
-            self._receivers.stop(deadline - time.monotonic())
+            self._receivers.stop(deadline)
             if self._status is not None:
                 self._status.stop(_STATUS_END)
             self._stopped.set()

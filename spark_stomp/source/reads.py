@@ -20,6 +20,7 @@ import pyarrow as pa
 from spark_stomp.arrow import Oddity, OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.columns import MALFORMED, Projection
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import OptionError, StompError, StreamTimeout, StreamTruncated, TooManyMessages
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch, report
@@ -280,7 +281,7 @@ def take(
                 time.sleep(_GATHER)
         timeout = DISCONNECT_TIMEOUT
     finally:
-        receiver.stop(timeout)
+        receiver.stop(Deadline.after(timeout))
 
 
 def _check_capped(options: SourceOptions) -> None:
@@ -352,11 +353,11 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
     if end <= (begin.offset or 0):
         return
     receiver, deliveries, changed = _receiver(options, destination, begin)
-    until = time.monotonic() + options.max_drain_time
+    deadline = Deadline.after(options.max_drain_time)
     most = options.max_messages if options.capped else end
 
     def left(_: float) -> float | None:
-        return None if _is_complete(deliveries, end, most) else until - time.monotonic()
+        return None if _is_complete(deliveries, end, most) else deadline.left()
 
     count = 0
     for batch, dialect in take(receiver, deliveries, changed, left):

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from spark_stomp.arrow import Oddity
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import StompError
 from spark_stomp.frameserver import open_frame_server
 from spark_stomp.journal import JournalSettings, open_journal
@@ -209,16 +210,14 @@ class ReceiverGroup:
             for status in self.statuses()
         )
 
-    def stop(self, timeout: float) -> None:
-        """Stop the writer, then all receivers together, within ``timeout`` seconds, then the frame server.
+    def stop(self, deadline: Deadline) -> None:
+        """Stop the writer, then all receivers together, by the ``deadline``, then the frame server.
 
         The writer gets half of the time. A receiver that hangs gets a second more.
         """
-        deadline = time.monotonic() + timeout
         if self._writer is not None:
-            self._writer.stop(timeout / 2)
-        remaining = max(0.0, deadline - time.monotonic())
-        wait([aside(partial(one.stop, remaining)) for one in self._receivers], remaining + 1.0)
+            self._writer.stop(deadline.left() / 2)
+        wait([aside(partial(one.stop, deadline)) for one in self._receivers], deadline.left() + 1.0)
         self.frame_server.close()
 
     def figures(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from spark_stomp.brokers.standing import LoginNotAccepted, NotTold, Told
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import PasswordUnreadable, StompError, SubscriptionForgotten, UnsupportedError
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
@@ -122,7 +123,7 @@ class Standings:
     def _warn_of_names(self) -> None:
         """Warn once of each name in ``url`` that stands for several machines: one of them is read."""
         for host in dict.fromkeys(one.host for one in self._options.endpoints):
-            if (machines := machines_of(host)) > 1:
+            if (machines := machines_of(host, Deadline.after(self._options.connect_timeout))) > 1:
                 log.warning(
                     "%s in url stands for %d addresses, and the first that answers is read, also with "
                     "several connections. If these are brokers with messages of their own, and no cluster "

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
@@ -24,6 +23,7 @@ from spark_stomp.brokers.standing import (
     Question,
     Standing,
 )
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import LoginRefused, ReceiptTimeout, UnsupportedError
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import ErrorReceived, Frame
@@ -84,11 +84,11 @@ def _answers(
         for name, (destination, headers, body) in questions.items():
             to = (("reply-to", by.replies[0][1]), ("correlation-id", token + name))
             connection.request("SEND", (("destination", destination), *to, *headers), body)
-        deadline = time.monotonic() + _TIMEOUT
+        deadline = Deadline.after(_TIMEOUT)
         while not found[[*questions][-1]]:
-            if (left := deadline - time.monotonic()) <= 0:
+            if deadline.passed:
                 raise NotTold(by.only)
-            for event in connection.poll(left):
+            for event in connection.poll(deadline.left()):
                 if isinstance(event, ErrorReceived):
                     reason = connection.error_of(event)
                     raise reason if reason.verdict == "passes" else NotTold(by.only)
@@ -103,12 +103,12 @@ def _fetched(options: ConnectionOptions, by: ByHttp, destination: str) -> dict[s
         raise NotTold(by.only)
     password, answers = password_of(options) or "", {}
     login = base64.b64encode(f"{options.login or ''}:{password}".encode()).decode()
-    headers = {"Authorization": f"Basic {login}"}
+    headers, deadline = {"Authorization": f"Basic {login}"}, Deadline.after(_TIMEOUT)
     for name, path in by.paths(options.virtual_host, destination).items():
         url = f"{options.management_url}{path}"
         try:
             # The password is for this address alone, so no redirect is followed.
-            answer = http_get(url, headers, lambda: tls_context(options.tls), _TIMEOUT, _LARGEST)
+            answer = http_get(url, headers, lambda: tls_context(options.tls), deadline, _LARGEST)
         except (OSError, ValueError, HTTPException) as error:
             # It quotes what is no answer of HTTP, and what listens there may send back what it was sent.
             why = without_secrets(str(error), (login, password))

@@ -23,7 +23,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("quoting",),
     ("errors", "logs"),
-    ("frame_batch", "threads"),
+    ("deadline", "frame_batch", "threads"),
     ("protocol",),
     ("brokers",),
     ("options", "columns", "files"),

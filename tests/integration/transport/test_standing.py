@@ -22,7 +22,7 @@ from support.tcp import says, stomp_server, tcp_server, unused_port
 from support.waiting import PATIENCE
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.brokers.standing import LoginNotAccepted, Standing
+from spark_stomp.brokers.standing import HttpAnswer, LoginNotAccepted, Standing
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.transport.standing import standing
 
@@ -143,6 +143,40 @@ class TestRabbitMQ:
             with pytest.raises(UnsupportedError, match="managementUrl cannot be asked: timed out"):
                 management.ask(managementUrl=f"http://127.0.0.1:{port}")
             assert left.wait(PATIENCE)
+
+    def test_a_name_whose_look_up_hangs(
+        self, management: Management, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.transport.standing._TIMEOUT", 0.2)
+        answers = threading.Event()
+
+        def look_up(*_: object) -> list[Any]:
+            assert answers.wait(PATIENCE)
+            return []
+
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        begun = time.monotonic()
+        try:
+            with pytest.raises(
+                UnsupportedError, match=r"managementUrl cannot be asked: .*look-up of its name"
+            ):
+                management.ask(managementUrl="http://h:1")
+        finally:
+            answers.set()
+        assert time.monotonic() - begun < PATIENCE / 2
+
+    def test_all_answers_share_one_limit(
+        self, management: Management, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        deadlines = []
+
+        def get(*given: Any) -> HttpAnswer:
+            deadlines.append(given[3])
+            return HttpAnswer(200, b"{}")
+
+        monkeypatch.setattr("spark_stomp.transport.standing.http_get", get)
+        management.ask()
+        assert len(deadlines) == 2 and len(set(deadlines)) == 1
 
     @pytest.mark.parametrize(
         "says_more",
