@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.waiting import PATIENCE
 
-from spark_stomp.logs import about, get_log, lines_about
+from spark_stomp.logs import Once, about, get_log, lines_about
 from spark_stomp.threads import Worker
 
 PACKAGE = Path(__file__).resolve().parents[2] / "spark_stomp"
@@ -128,3 +128,13 @@ class TestWhatALineIsAbout:
         own = {path.name for path in PACKAGE.rglob("*.py") if "getLogger" in path.read_text(encoding="utf-8")}
         # The command line shows them in its own way.
         assert own == {"logs.py", "main.py"}
+
+
+def test_what_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    once = Once(get_log("spark_stomp.test"), most=2)
+    for subject in ("a", "a", "b", "c", "b"):
+        once.warning(subject, "%s comes", subject)
+    assert caplog.messages == ["a comes", "b comes"]
+    once.over("a")
+    once.warning("a", "it comes again")
+    assert caplog.messages[2:] == ["it comes again"]

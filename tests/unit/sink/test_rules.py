@@ -385,7 +385,7 @@ def test_artemis_says_what_the_destination_is_and_not_what_an_earlier_one_was() 
 
 @pytest.fixture
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoder, "_warned", set())
+    monkeypatch.setattr(encoder._once, "_said", set())
 
 
 @pytest.mark.usefixtures("nothing_said")
