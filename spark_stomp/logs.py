@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timezone
@@ -26,9 +26,6 @@ else:
     _Adapter = logging.LoggerAdapter
 
 _PACKAGE = "spark_stomp"
-# What was warned of once, by query. There are at most _MOST_SAID, because texts name destinations.
-_said: set[tuple[str | None, str]] = set()
-_MOST_SAID = 100
 _ABOUT: ContextVar[dict[str, str]] = ContextVar("about", default={})  # noqa: B039 - never changed in place
 
 
@@ -78,17 +75,33 @@ class ContextLog(_Adapter):
     The lines are printable, and each event is one line, whichever handler shows them.
     """
 
-    def once(self, text: str) -> None:
-        """Warn of this, in this process only once for each query."""
-        said = _ABOUT.get().get("query"), text
-        if said not in _said and len(_said) < _MOST_SAID:
-            _said.add(said)
-            self.warning("%s", text)
-
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if not self.isEnabledFor(level):
             return
         self.logger.log(level, "%s", _Event(_ABOUT.get(), str(msg), args), stacklevel=2, **kwargs)
+
+
+class Once:
+    """Warns once of each subject in each query, of up to ``most`` of them."""
+
+    def __init__(self, log: ContextLog, most: int = 1_000) -> None:
+        self._log = log
+        self._most = most
+        self._said: set[tuple[str | None, Hashable]] = set()
+
+    def warning(self, subject: Hashable, text: str, *args: object) -> None:
+        said = self._of_query(subject)
+        if said not in self._said and len(self._said) < self._most:
+            self._said.add(said)
+            self._log.warning(text, *args)
+
+    def over(self, subject: Hashable) -> None:
+        """If it comes again, it is news."""
+        self._said.discard(self._of_query(subject))
+
+    @staticmethod
+    def _of_query(subject: Hashable) -> tuple[str | None, Hashable]:
+        return _ABOUT.get().get("query"), subject
 
 
 class _Event:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from spark_stomp.errors import DestinationRefused
-from spark_stomp.logs import get_log
+from spark_stomp.logs import Once, get_log
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.transport.queues import is_stream
 
 log = get_log(__name__)
+
+# In this process.
+_once = Once(log)
 
 
 def refusal_of(options: ConnectionOptions, destination: str, peer: str) -> DestinationRefused | None:
@@ -24,7 +27,9 @@ def refusal_of(options: ConnectionOptions, destination: str, peer: str) -> Desti
 
 
 def _warn_of_unknown(destination: str) -> None:
-    log.once(
-        f"whether the queue of {destination} exists is not known, because the login may not read from it, or "
-        "may have no second connection. If it does not exist, RabbitMQ confirms and drops messages to it"
+    _once.warning(
+        destination,
+        "whether the queue of %s exists is not known, because the login may not read from it, or may have no "
+        "second connection. If it does not exist, RabbitMQ confirms and drops messages to it",
+        destination,
     )

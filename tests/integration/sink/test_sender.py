@@ -493,7 +493,7 @@ class TestRefusals:
     ) -> None:
         """The end of the sentence, with the counts, is still shown. A colon is shown as the row has it."""
         # A process warns of few topics: others may have been before.
-        monkeypatch.setattr("spark_stomp.logs._said", set())
+        monkeypatch.setattr("spark_stomp.sink.encoder._once._said", set())
         long = "/topic/" + "\x1b" * 10_000
         errors: list[str] = []
         for destination in (long, "/queue/a:b"):

@@ -384,7 +384,7 @@ def test_artemis_says_what_the_destination_is_and_not_what_an_earlier_one_was() 
 
 @pytest.fixture
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_stomp.logs._said", set())
+    monkeypatch.setattr("spark_stomp.sink.encoder._once._said", set())
 
 
 @pytest.mark.usefixtures("nothing_said")
