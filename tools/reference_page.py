@@ -107,6 +107,8 @@ in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spar
 {totals}
 ### Receivers
 
+A receiver is one connection with its subscriptions, or the next one if that breaks.
+
 {receivers}
 ### Queues
 
@@ -181,7 +183,7 @@ _TO_DO = {
     "STOMP_BROKER_ERROR": "Read its words, which follow, and its log",
     "STOMP_LOGIN_REFUSED": "See [It does not connect](operate.md#it-does-not-connect)",
     "STOMP_CLIENT_ID_IN_USE": "Use one `clientId` for each query, or wait for the last run to end",
-    "STOMP_DESTINATION_REFUSED": "Do what the text says, or see [No rows](operate.md#no-rows)",
+    "STOMP_DESTINATION_REFUSED": "Do what the text says",
     "STOMP_HEADER_NOT_TEXT": "It is no failure, but a reason in the column `malformed`: see "
     "[reading](reading.md#malformed-messages)",
     "STOMP_BODY_UNDECODABLE": "Use `body binary`, or set `bodyDecodeErrors`",

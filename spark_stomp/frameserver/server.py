@@ -26,7 +26,7 @@ from pathlib import Path
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import OptionError, StompError
 from spark_stomp.frame_batch import FrameBatch, grouped
-from spark_stomp.frameserver.client import (
+from spark_stomp.frameserver.wire import (
     IDLE,
     REPORT,
     FrameServerAddress,

@@ -27,7 +27,7 @@ from typing import Final
 from spark_stomp.brokers import Dialect, Subscription, dialect_for
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import MalformedMessageError, StompError
-from spark_stomp.logs import get_log
+from spark_stomp.logs import Once, get_log
 from spark_stomp.protocol import (
     ErrorReceived,
     Event,
@@ -87,7 +87,7 @@ class Common:
         notify: is called whenever the status of the receiver may have changed.
         connections: how it stands with them.
         busy: how many destinations may have messages at a time, as far as memory is concerned.
-        warned: what was warned of.
+        once: warns of what the log says once.
         forgetful: queues whose messages the broker may not deliver again. Another thread may add some.
     """
 
@@ -97,7 +97,7 @@ class Common:
     stopping: Stopping = field(default_factory=Stopping)
     connections: ConnectionStatus = field(default_factory=lambda: ConnectionStatus(since=time.time()))
     busy: int = 1
-    warned: set[str] = field(default_factory=set)
+    once: Once = field(default_factory=lambda: Once(log))
     forgetful: frozenset[str] = frozenset()
     reader: BoundedReader = field(init=False)
     queues: QueueCheck = field(init=False)
@@ -288,11 +288,6 @@ class Reading:
             max_bytes=self._settings.max_buffered_bytes,
         )
 
-    def _warn_once(self, subject: str, text: str) -> None:
-        if subject not in self._common.warned:
-            self._common.warned.add(subject)
-            log.warning("%s", text)
-
     # --- frames and ACKs
 
     def receive(self, connection: Connection) -> None:
@@ -341,7 +336,7 @@ class Reading:
                 self._deliveries.confirm(event.receipt_id)
                 self._reader.receipt_came()
             elif isinstance(event, Frame):
-                self._warn_once("stray", foreign_message(event))
+                self._common.once.warning("stray", "%s", foreign_message(event))
             elif isinstance(event, ErrorReceived):
                 raise connection.error_of(event)
         if events:
@@ -371,7 +366,7 @@ class Reading:
         self._take_new(connection, block, version)
         self.last_active = time.monotonic()
         for subject, warning in redelivery_warnings(self.dialect, self._settings, self._deliveries):
-            self._warn_once(subject, warning)
+            self._common.once.warning(subject, "%s", warning)
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         """Take the messages of ``block``, which has their handles."""

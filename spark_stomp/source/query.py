@@ -35,7 +35,6 @@ from spark_stomp.source.planning import (
     leaves_more,
     left_behind,
     rotated,
-    shares_of,
 )
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.reads import FrameRanges
@@ -331,7 +330,7 @@ class QueryRuntime:
         self, mode: Mode, limits: BatchLimits, situation: Situation, start: Offset, *, only: bool
     ) -> Offset | None:
         """The end of a batch of what ``situation`` has; None if that is not there any more."""
-        chosen = self._logs.choose_end(start, lambda: shares_of(situation.available, limits))
+        chosen = self._logs.take_batch(start, situation.available, limits)
         if chosen is None:
             return None
         end, shares = chosen

@@ -153,7 +153,7 @@ class ReceiverGroup:
         # One thread at a time: the status writer asks too, and an older snapshot must not be judged last.
         with self._judging:
             refused = any(receiver.refused for receiver in self._receivers)
-            refusal = self._refusal.failure(self.statuses() if refused else [])
+            refusal = self._refusal.failure(self.statuses() if refused else [], time.monotonic())
         return next(filter(None, failures), refusal)
 
     def commit(self, committed: Offset) -> None:
@@ -261,8 +261,8 @@ class DelayedFailure:
         self._since: float | None = None
         self._before: list[Received] | None = None
 
-    def failure(self, statuses: Sequence[ReceiverStatus], now: float | None = None) -> StompError | None:
-        """The error with which the query fails now; None if there is none, or if it has to wait.
+    def failure(self, statuses: Sequence[ReceiverStatus], now: float) -> StompError | None:
+        """The error with which the query fails at the monotonic time ``now``; None if it has to wait.
 
         If the connection is lost meanwhile, the broker redelivers the messages and the malformed one, and the
         wait begins again.
@@ -272,7 +272,7 @@ class DelayedFailure:
             self._since = self._before = None
             return None
         if self._before is None:
-            if self._is_first_moment(statuses, time.monotonic() if now is None else now):
+            if self._is_first_moment(statuses, now):
                 return None
             # Later messages do not count: under load some are always uncommitted.
             self._before = [one.received for one in self._deliveries]

@@ -11,7 +11,7 @@ from typing import Final
 from spark_stomp.brokers.standing import LoginNotAccepted, NotTold, Told
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import PasswordUnreadable, StompError, SubscriptionForgotten, UnsupportedError
-from spark_stomp.logs import get_log
+from spark_stomp.logs import Once, get_log
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import counted, listed, shown
 from spark_stomp.receiver import ReceiverStatus
@@ -70,7 +70,7 @@ class Standings:
         self._on_told = on_told
         self._give_up = give_up
         self._forgotten = Forgotten()
-        self._warned: set[str] = set()
+        self._once = Once(log)
         self._not_told: set[str] = set()
         self._refused: tuple[bytes, float] | None = None
         self._ends = self._tried = False
@@ -197,9 +197,9 @@ class Standings:
 
     def _warn_of_forgetful(self, queue: str, kind: str) -> None:
         """Warn once of a queue that may delete what this query has and has not committed when a run ends."""
-        if kind and queue not in self._warned:
-            self._warned.add(queue)
-            log.warning(
+        if kind:
+            self._once.warning(
+                queue,
                 "%s is %s: what this query has received and not committed when it ends may not come again. "
                 "If only the connection breaks, it is kept. Set a journal, or read an ordinary queue with "
                 "a copy of each message",

@@ -81,7 +81,7 @@ class MemoryEngine:
         limits = BatchLimits(max_messages=most)
         if not any(shares_of(seen, limits).values()):
             return start
-        chosen = self.logs.choose_end(start, lambda: shares_of(seen, limits))
+        chosen = self.logs.take_batch(start, seen, limits)
         return None if chosen is None else chosen[0]
 
     def read(self, start: Offset, end: Offset) -> list[bytes]:

@@ -54,7 +54,7 @@ OTHER_ERRORS = {
     # As pa.array raises it.
     "ArrowCapacityError": {"arrow/columns.py"},
     # In the task, which makes a FrameServerError of it.
-    "ConnectionRefusedError": {"frameserver/client.py"},
+    "ConnectionRefusedError": {"frameserver/client.py", "frameserver/wire.py"},
     "ConnectionResetError": {"frameserver/client.py"},
     # Caught where they are raised from, or with quoting.
     "ValueError": {

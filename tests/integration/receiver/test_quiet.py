@@ -14,6 +14,7 @@ from support.scripted import Stream, message, opened
 from support.tcp import stomp_server
 from support.waiting import PATIENCE, wait_until
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.receiver import FIRST, Receiver, ReceiverSettings, StreamDeliveries, StreamReading
 from spark_stomp.receiver.pause import BoundedReader
@@ -85,7 +86,7 @@ def stream(options: dict[str, str], *offsets: int, window: int) -> Iterator[Rece
         try:
             yield receiver
         finally:
-            receiver.stop(4)
+            receiver.stop(Deadline.after(4))
 
 
 @contextmanager
