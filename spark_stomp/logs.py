@@ -82,21 +82,26 @@ class ContextLog(_Adapter):
 
 
 class Once:
-    """Warns once of each subject, of up to ``most`` of them."""
+    """Warns once of each subject in each query, of up to ``most`` of them."""
 
     def __init__(self, log: ContextLog, most: int = 1_000) -> None:
         self._log = log
         self._most = most
-        self._said: set[Hashable] = set()
+        self._said: set[tuple[str | None, Hashable]] = set()
 
     def warning(self, subject: Hashable, text: str, *args: object) -> None:
-        if subject not in self._said and len(self._said) < self._most:
-            self._said.add(subject)
+        said = self._of_query(subject)
+        if said not in self._said and len(self._said) < self._most:
+            self._said.add(said)
             self._log.warning(text, *args)
 
     def over(self, subject: Hashable) -> None:
         """If it comes again, it is news."""
-        self._said.discard(subject)
+        self._said.discard(self._of_query(subject))
+
+    @staticmethod
+    def _of_query(subject: Hashable) -> tuple[str | None, Hashable]:
+        return _ABOUT.get().get("query"), subject
 
 
 class _Event:

@@ -1,6 +1,7 @@
-"""What is generated from the code: ``docs/reference.md`` but for two parts, and two more files.
+"""What is generated from the code: ``docs/reference.md`` but for two parts, and three more files.
 
-These are the types of a status, and what the sentences of brokers mean.
+These are the types of a status, what the sentences of brokers mean, and in ``docs/brokers.md`` the table of
+settings.
 ``python tools/reference_page.py`` writes all.
 """
 
@@ -13,6 +14,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+
+from broker_settings import settings_table
 
 import spark_stomp
 from spark_stomp import errors
@@ -31,11 +34,14 @@ from spark_stomp.status.source import JournalPart, QueryPart, QueuePart, UnfitPa
 
 _ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = _ROOT / "docs" / "reference.md"
+BROKERS = _ROOT / "docs" / "brokers.md"
 DOCUMENT = _ROOT / "spark_stomp" / "status" / "document.py"
 SENTENCES = _ROOT / "tests" / "data" / "broker_sentences.md"
 # What is written by hand in the page: from one of these headings to the next generated one.
 _BY_HAND = ("## Python API\n", "## Versions\n")
 _NAMES = "### Names\n"
+# Between these two the page of brokers has its table.
+_SETTINGS = ("names the test of each row.\n\n", "\n**Every broker**")
 # Modules whose names users import; the names of spark_stomp.errors are in the table of errors.
 MODULES = (
     "spark_stomp",
@@ -100,6 +106,8 @@ in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spar
 
 {totals}
 ### Receivers
+
+A receiver is one connection with its subscriptions, or the next one if that breaks.
 
 {receivers}
 ### Queues
@@ -175,7 +183,7 @@ _TO_DO = {
     "STOMP_BROKER_ERROR": "Read its words, which follow, and its log",
     "STOMP_LOGIN_REFUSED": "See [It does not connect](operate.md#it-does-not-connect)",
     "STOMP_CLIENT_ID_IN_USE": "Use one `clientId` for each query, or wait for the last run to end",
-    "STOMP_DESTINATION_REFUSED": "Do what the text says, or see [No rows](operate.md#no-rows)",
+    "STOMP_DESTINATION_REFUSED": "Do what the text says",
     "STOMP_HEADER_NOT_TEXT": "It is no failure, but a reason in the column `malformed`: see "
     "[reading](reading.md#malformed-messages)",
     "STOMP_BODY_UNDECODABLE": "Use `body binary`, or set `bodyDecodeErrors`",
@@ -217,9 +225,15 @@ def pages() -> dict[Path, str]:
     """Each generated file as it should be."""
     return {
         REFERENCE: _reference(REFERENCE.read_text(encoding="utf-8")),
+        BROKERS: _brokers(BROKERS.read_text(encoding="utf-8")),
         DOCUMENT: document(),
         SENTENCES: _SENTENCES + sentences_table(),
     }
+
+
+def _brokers(page: str) -> str:
+    before, after = _SETTINGS
+    return page[: page.index(before) + len(before)] + settings_table() + page[page.index(after) :]
 
 
 def _reference(page: str) -> str:

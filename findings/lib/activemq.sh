@@ -1,6 +1,7 @@
 # start_activemq: Apache ActiveMQ Classic 6.3.1 with the connectors stomp, openwire, amqp and mqtt, each without
 # options, on $stomp, $openwire, $amqp and $mqtt. It asks for no login and keeps nothing on disk. Its libraries, those
-# for JMS clients among them, are in $activemq_libraries.
+# for JMS clients among them, are in $activemq_libraries; arguments are more of them. $activemq_setup may be statements
+# in Java, for its BrokerService `broker` before it starts.
 
 [ -n "${work:-}" ] || source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -10,12 +11,13 @@ start_activemq() {
     maven_libraries "$activemq_libraries" "$group:activemq-broker:$version" "$group:activemq-stomp:$version" \
         "$group:activemq-amqp:$version" "$group:activemq-mqtt:$version" "$@" org.slf4j:slf4j-nop:2.0.18
     read -r stomp openwire amqp mqtt <<<"$(free_ports 4)"
-    cat >"$work/Broker.java" <<'JAVA'
+    cat >"$work/Broker.java" <<JAVA
 public class Broker {
     public static void main(String[] connectors) throws Exception {
         var broker = new org.apache.activemq.broker.BrokerService();
         broker.setPersistent(false);
         broker.setUseJmx(false);
+        ${activemq_setup:-}
         for (String connector : connectors) broker.addConnector(connector);
         broker.start();
         broker.waitUntilStopped();

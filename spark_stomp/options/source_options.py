@@ -175,7 +175,10 @@ class SourceOptions:
         in_repr=False,
     )
     id_header: str | None = READS.optional(
-        "idHeader", NAME, "Header with an id that survives redelivery.", note="the dialect's"
+        "idHeader",
+        NAME,
+        "Header with an id that survives redelivery.",
+        note="that of the broker, if it has one",
     )
     fail_on_data_loss: bool = READS.option(
         "failOnDataLoss",

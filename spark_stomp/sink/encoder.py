@@ -43,7 +43,7 @@ from spark_stomp.sink.window import EncodedSlice, receipt_id
 log = get_log(__name__)
 
 # Of brokers and destinations, in this process: a worker runs many tasks.
-_once = Once(log, most=20)
+_once = Once(log, most=100)
 # Estimated bytes of a frame besides the cells of its row: the command, header names, the receipt. This only
 # decides where a slice is cut.
 _FRAME_OVERHEAD = 100

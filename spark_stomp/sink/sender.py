@@ -10,14 +10,8 @@ from functools import partial
 from types import TracebackType
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.errors import (
-    BrokerError,
-    ConnectionLost,
-    DestinationRefused,
-    ReceiptTimeout,
-    StompError,
-)
-from spark_stomp.logs import get_log, show
+from spark_stomp.errors import BrokerError, ConnectionLost, DestinationRefused, ReceiptTimeout, StompError
+from spark_stomp.logs import Once, get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
@@ -30,6 +24,9 @@ from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.retry import is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
+
+# In this process: a worker runs many tasks.
+_once = Once(log)
 
 # How many connections in a row may end at one message that was sent alone, before any receipt, until the log
 # says so. A broker that starts again may end one or two.
@@ -478,7 +475,9 @@ class Sender:
             self._connection.failed(error)
             self._progress.blocked = True
             self._progress.made()
-            log.warning(
+            # Of each task it may be the same.
+            _once.warning(
+                str(error),
                 "%s, after it had confirmed every message: it counts as blocked. A broker whose memory or "
                 "disk is full reads nothing more of a connection that sends",
                 error,

@@ -201,8 +201,8 @@ class Standings:
             self._once.warning(
                 queue,
                 "%s is %s: what this query has received and not committed when it ends may not come again. "
-                "If only the connection breaks, it is kept. Set a journal and ackAfter = journal, or read an "
-                "ordinary queue that gets a copy of each message",
+                "If only the connection breaks, it is kept. Set a journal, or read an ordinary queue with "
+                "a copy of each message",
                 queue,
                 kind,
             )

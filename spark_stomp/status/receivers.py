@@ -270,7 +270,7 @@ class TotalsPart(Part):
 
     @Counter(trouble=True, label="bodies undecoded")
     def bodies_undecoded(self) -> int:
-        """Bodies that are marked as AMQP 1.0 and cannot be decoded."""
+        """Bodies that are marked as AMQP 1.0 and cannot be decoded, or as a map of StompJMS."""
         return self.odd.get("bodies_undecoded", 0)
 
     @Counter(trouble=True, label="bodies lost")

@@ -98,7 +98,10 @@ def connect_refused(
         away.verdict = "passes"
         return away
     if own.say(_VIRTUAL_HOST):
-        words += f". The header host was {shown(host)}: set the option virtualHost to what this broker wants"
+        words += (
+            f". The header host was {shown(host)}: set the option virtualHost to what this broker wants. "
+            "RabbitMQ says so too if that virtual host has as many connections as it may (max-connections)"
+        )
     if client_id is not None and says_in_use(own.say):
         return ClientIdInUse(f"{peer} refused CONNECT: clientId {client_id} is in use: {words}")
     return LoginRefused(f"{peer} refused CONNECT: {words}")

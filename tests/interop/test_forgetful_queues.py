@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,6 +12,10 @@ import pytest
 from support.brokers.fixtures import BrokerPool
 from support.driven import Run, bodies, send_rows
 from support.waiting import wait_until
+
+from spark_stomp.options import parse_batch_options
+from spark_stomp.source.planning import Mode
+from spark_stomp.source.reads import browse
 
 pytestmark = [pytest.mark.broker, pytest.mark.rule("2.4")]
 RING, LAST = "a ring queue (ring-size 5)", "a last-value queue"
@@ -90,3 +95,34 @@ def test_what_was_received_is_a_row_though_it_does_not_come_again(
         told.wait_for(queue, 0)
     warned = f"{queue} is {kept.kind}: what this query has received and not committed when it ends"
     assert (warned in caplog.text) == bool(kept.kind)
+
+
+@pytest.mark.rule("7.1")
+def test_a_run_that_ends_says_it_too(artemis: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """It is asked at its start."""
+    queue = KINDS["ring"].make(artemis)
+    with Run(artemis.options(destination=queue, idleTimeout="1s")) as run:
+        run.reader._mode = Mode.DRAIN
+        send_rows(artemis.options(), queue, [(b"a", ())])
+        run.batch()
+        run.commit()
+        wait_until(lambda: f"{queue} is {RING}: " in caplog.text, timeout=10.0, what="the warning")
+
+
+def test_a_look_leaves_a_ring_as_it_would_be_without_it(artemis: Any) -> None:
+    """What it gives back while newer messages come is gone, as those that the queue had waiting would be."""
+    queue = KINDS["ring"].make(artemis)
+    rows = [(b"%d" % number, ()) for number in range(8)]
+    send_rows(artemis.options(), queue, rows[:5])
+    options = artemis.options(destination=queue, maxMessages=1_000, idleTimeout="2s")
+    with closing(browse(parse_batch_options(options))) as batches:
+        shown = [next(batches)[0]]
+        for row in rows[5:]:
+            send_rows(artemis.options(), queue, [row])
+        shown += [batch for batch, _ in batches]
+    assert sum(len(batch.ends) for batch in shown) == 8
+    artemis.wait_for(queue, 5)
+    with Run(artemis.options(destination=queue)) as run:
+        assert bodies(run.gather(5)) == [body for body, _ in rows[3:]]
+        run.commit()
+        artemis.wait_for(queue, 0)

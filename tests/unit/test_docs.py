@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import releases
+from broker_settings import SETTINGS, Setting
 from reference_page import MODULES, REFERENCE, pages
 from releases import ENVIRONMENTS, MODES
 from support.pages import README, programs
@@ -52,6 +53,21 @@ def rows(text: str) -> list[list[str]]:
 def test_a_generated_page_is_fresh(path: Path, text: str) -> None:
     # `python tools/reference_page.py` writes it.
     assert text_of(path) == text
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda one: one.shown_by)
+def test_a_setting_of_a_broker_is_run_by_a_test(setting: Setting) -> None:
+    path, name = setting.shown_by.split("::")
+    assert name in names_of(ROOT / "tests" / path)
+
+
+@cache
+def names_of(module: Path) -> set[str]:
+    """What a module defines at its top."""
+    body = ast.parse(text_of(module)).body
+    made = {one.name for one in body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+    assigned = (target for one in body if isinstance(one, ast.Assign) for target in one.targets)
+    return made | {target.id for target in assigned if isinstance(target, ast.Name)}
 
 
 @each_page

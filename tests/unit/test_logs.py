@@ -39,6 +39,14 @@ class TestWhereNobodySetUpLogging:
         # Workers serve one query after the other.
         assert len(lines_of("show('debug'); show('info'); log.debug('a'); log.info('b')")) == 1
 
+    def test_what_would_come_again_and_again_comes_once_for_each_query(self) -> None:
+        script = (
+            "show('warning')\nonce = Once(log)\nfor name in 'aaba':\n"
+            "  with lines_about(query=name, batch=name * 2): once.warning('so', 'it is so')"
+        )
+        told = [line.partition(" WARNING ")[2] for line in lines_of(script)]
+        assert told == ["query=a batch=aa: it is so", "query=b batch=bb: it is so"]
+
     @pytest.mark.parametrize("part", ["sender.Sender(given)", "write._sum(given, [])"])
     def test_the_sink_shows_what_its_option_says(self, part: str) -> None:
         def shown(level: str) -> list[str]:
