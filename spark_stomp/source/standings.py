@@ -185,9 +185,8 @@ class Standings:
         if kind and queue not in self._warned:
             self._warned.add(queue)
             log.warning(
-                "%s is %s: messages that are not acknowledged when a connection or a run ends come again "
-                "only as far as no newer ones have come, so rows are lost without a word. Read an ordinary "
-                "queue, to which a divert copies the messages",
+                "%s is %s: messages that are not acknowledged when a connection or a run ends may be deleted "
+                "then, so rows are lost without a word. Read a queue that deletes none",
                 queue,
                 kind,
             )

@@ -70,8 +70,8 @@ class Standing:
     - ``scheduled``: messages that it has, and gives to nobody before their time. They are not ``ready``.
     - ``wanted``: how many of those that are ready the selector may want; None without one.
     - ``passing``: whether the broker deletes it once it is empty and nobody reads it.
-    - ``forgetful``: what kind of queue it is, if it deletes messages when newer ones come, also those that
-      come back to it.
+    - ``forgetful``: what kind of queue it is, if it may delete messages that come back to it from a consumer
+      that goes.
     """
 
     is_there: bool
@@ -140,8 +140,10 @@ def why_withheld(dialect: str, selector: str | None) -> str:
     """Why a broker may give none of the messages that wait to a consumer that has nothing: a clause."""
     why = {
         "activemq": "the queue is paused, or another consumer has it or their groups for itself (exclusive)",
-        "artemis": "the queue is paused, it waits for more consumers (consumers-before-dispatch), or another "
-        "consumer has it or their groups for itself (exclusive)",
+        "artemis": "the queue is paused, it waits for more consumers (consumers-before-dispatch), another "
+        "consumer has it or their groups for itself (exclusive), or it is paged to disk, and what others "
+        "have un-acked, or a selector leaves out, is all that the broker reads of it (max-read-page-bytes, "
+        "20 MB by default)",
         "rabbitmq": "another consumer has the queue for itself (x-single-active-consumer)",
     }.get(dialect, "the queue is paused, or another consumer has it for itself")
     if selector is not None and dialect == "activemq":
@@ -248,6 +250,8 @@ def _of_artemis(options: ConnectionOptions, queue: str, selector: str | None) ->
 def _forgetful(listed: Mapping[str, Any]) -> str:
     if int(listed.get("ringSize", -1)) >= 0:
         return f"a ring queue (ring-size {int(listed['ringSize'])})"
+    if listed.get("purgeOnNoConsumers") == "true":
+        return "a queue that is purged when nobody reads it (purge-on-no-consumers)"
     return "a last-value queue" if listed.get("lastValue") == "true" else ""
 
 
@@ -304,7 +308,18 @@ def _of_rabbitmq(options: ConnectionOptions, queue: str, _: str | None) -> Stand
     ready, unacked, consumers = (
         _figure(told.get(key)) for key in ("messages_ready", "messages_unacknowledged", "consumers")
     )
-    return Standing(True, ready, unacked, consumers, alarm)
+    return Standing(True, ready, unacked, consumers, alarm, forgetful=_dropping(told))
+
+
+def _dropping(told: Mapping[str, Any]) -> str:
+    """Un-acked messages are not counted by a limit of RabbitMQ. If they come back to a queue that is full by
+    then, the oldest of all are dropped: they."""
+    settings = dict(told.get("effective_policy_definition") or {})
+    settings |= {name.removeprefix("x-"): value for name, value in dict(told.get("arguments") or {}).items()}
+    limits = [name for name in ("max-length", "max-length-bytes") if name in settings]
+    if not limits or told.get("type") == "stream" or settings.get("overflow", "drop-head") != "drop-head":
+        return ""
+    return f"a queue that drops its oldest messages when it is full ({limits[0]} {int(settings[limits[0]])})"
 
 
 def _fetched(options: ConnectionOptions, what: str) -> Any:

@@ -117,11 +117,15 @@ def test_a_broker_that_does_not_tell(broker_pool: BrokerPool, tmp_path: Path) ->
     [
         ({"ring-size": 5}, "a ring queue (ring-size 5)"),
         ({"last-value": True, "last-value-key": "k"}, "a last-value queue"),
+        (
+            {"purge-on-no-consumers": True},
+            "a queue that is purged when nobody reads it (purge-on-no-consumers)",
+        ),
         ({}, ""),
     ],
-    ids=["ring", "last value", "ordinary"],
+    ids=["ring", "last value", "purged", "ordinary"],
 )
-def test_queues_of_artemis_that_keep_only_the_newest(
+def test_queues_of_artemis_that_delete_what_comes_back(
     telling_pool: BrokerPool, settings: dict[str, object], kind: str
 ) -> None:
     broker = telling_pool.get("artemis")
@@ -129,3 +133,36 @@ def test_queues_of_artemis_that_keep_only_the_newest(
     queue = broker.new_queue()
     broker.declare(queue, **settings)
     assert ask(broker, queue).forgetful == kind
+
+
+@pytest.mark.parametrize(
+    ("arguments", "policy", "lost"),
+    [
+        ({"x-max-length": 5}, "", "max-length 5"),
+        ({"x-queue-type": "quorum"}, '{<<"max-length">>, 5}', "max-length 5"),
+        ({"x-max-length": 5, "x-overflow": "reject-publish"}, "", ""),
+    ],
+    ids=["by an argument", "by a policy", "refuses"],
+)
+def test_queues_of_rabbitmq_that_drop_what_comes_back(
+    telling_pool: BrokerPool, arguments: dict[str, str | int], policy: str, lost: str
+) -> None:
+    """What the broker tells, and what it does when a full queue gets as many messages back."""
+    broker = telling_pool.get("rabbitmq")
+    assert isinstance(broker, ManagedRabbitMQ)
+    queue = broker.new_queue()
+    name = queue.removeprefix("/queue/")
+    if policy:
+        set_policy = f'rabbit_policy:set(<<"/">>, <<"{name}">>, <<"^{name}$">>, [{policy}], 0, <<"queues">>'
+        broker.evaluate(f'{set_policy}, <<"test">>).')
+    broker.declare(queue, arguments)
+    declared = queue.replace("/queue/", "/amq/queue/")
+    publish(broker.options(), declared, [b"x"] * 5)
+    with Run(broker.options(destination=declared, prefetch=5)) as run:
+        run.gather(5)
+        publish(broker.options(), declared, [b"y"] * 5)
+        wait_until(lambda: ask(broker, declared).ready == 5, what="the figures")
+        told = ask(broker, declared).forgetful
+    assert told == (f"a queue that drops its oldest messages when it is full ({lost})" if lost else "")
+    kept = 5 if lost else 10
+    wait_until(lambda: broker.standing(queue) == (kept, 0), what=f"{kept} messages in the queue")

@@ -116,6 +116,13 @@ class Artemis(Broker):
         """A queue that nobody used before, which drops a message after ten deliveries, as by default."""
         return self.new_queue().replace("/queue/", "/queue/limited.")
 
+    # How many un-acked messages of a paged queue the broker reads, and those that wait among them.
+    page = 100
+
+    def new_paged_queue(self) -> str:
+        """A queue that nobody used before, which is paged to disk from some ten messages on."""
+        return self.new_queue().replace("/queue/", "/queue/paged.")
+
     # Addresses of one kind only, below which nothing is created.
     multicast, anycast = "fixed.multicast", "fixed.anycast"
 
@@ -166,7 +173,8 @@ def _queues_of(destination: str) -> str:
 
 def with_fixed(configuration: str) -> str:
     """The configuration with two addresses whose kinds the broker does not change, queues that only a role
-    may read which nobody has, and below ``full.`` addresses with little room, by what happens then."""
+    may read which nobody has, below ``full.`` addresses with little room, by what happens then, and below
+    ``paged.`` queues that are soon paged to disk."""
     setting = (
         '<address-setting match="fixed.#"><auto-create-addresses>false</auto-create-addresses>'
         "<auto-create-queues>false</auto-create-queues></address-setting></address-settings>"
@@ -180,6 +188,10 @@ def with_fixed(configuration: str) -> str:
         f"<address-full-policy>{policy}</address-full-policy></address-setting>"
         for policy in ("FAIL", "DROP")
     )
+    paged = (
+        f'<address-setting match="paged.#"><max-size-messages>10</max-size-messages>'
+        f"<max-read-page-messages>{Artemis.page}</max-read-page-messages></address-setting>"
+    )
     addresses = (
         f'<addresses><address name="{Artemis.multicast}"><multicast/></address><address '
         f'name="{Artemis.anycast}"><anycast><queue name="{Artemis.anycast}"/></anycast></address></addresses>'
@@ -188,7 +200,7 @@ def with_fixed(configuration: str) -> str:
         '<security-setting match="denied.#"><permission type="consume" roles="nobody"/></security-setting>'
     )
     configuration = configuration.replace("</security-settings>", f"{rights}</security-settings>")
-    return configuration.replace("</address-settings>", limited + full + setting).replace(
+    return configuration.replace("</address-settings>", limited + full + paged + setting).replace(
         "</core>", f"{addresses}</core>"
     )
 
