@@ -7,12 +7,13 @@
 # make matrix  the core tests on every release of Spark, classic and Connect; writes into docs/reference.md
 # make brokers    RabbitMQ, ActiveMQ and Artemis on ports of their own, fetched at the first time, until Ctrl-C
 # make soak    the property tests at length and the long runs, two parts at a time, with a line for each
+# make release  builds wheel and sdist, checks them and what they leave on disk, and says how to publish them
 # make bench   the benchmarks, about an hour; writes tests/benchmarks/RESULTS.md
 # make clean   removes what these made, the virtual environment included
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo unit test docs coverage lint matrix brokers soak bench clean
+.PHONY: demo unit test docs coverage lint matrix brokers soak release bench clean
 
 VENV := .venv
 BIN := $(abspath $(VENV))/bin
@@ -92,6 +93,10 @@ artifacts/soak/%.passed: $(STAMPS)/soak $(STAMPS)/package $(STAMPS)/archive
 		$(ARGS) >$(abspath $(@:.passed=.log)) 2>&1; status=$$?; \
 		printf '%-40s %s\n' $* "$$(tail -n 1 $(abspath $(@:.passed=.log)) | tr -d =)"; \
 		if [ $$status = 0 ]; then touch $(abspath $@); else echo "see $(@:.passed=.log)"; exit 1; fi
+
+# Some ten minutes, with a download of Spark at the first time. It publishes nothing.
+release: $(STAMPS)/dev $(STAMPS)/package
+	@cd tests && PYTHONPATH=../tools:. $(BIN)/python -m release
 
 # From tests/, like the tests. Each benchmark adds to its file of results, and begins it anew; what cannot be had is
 # left out with a word. tests/benchmarks/README.md says how long they take, and how to run parts of them.

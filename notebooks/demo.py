@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import subprocess
@@ -17,11 +18,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -41,6 +44,9 @@ LATE: Final = 120
 
 _STALLED: Final = 180.0
 """Seconds without progress after which the demonstration ends. The first batch may take half a minute."""
+
+_FIRST: Final = 0.02
+"""The part of all messages beyond which batches follow one another: the first one is small, and late."""
 
 HOW_TO_INSTALL: Final = """\
 Spark needs Java 17 or later. To install it:
@@ -78,10 +84,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         messages = sent.to_json(orient="records", lines=True).encode().splitlines()
         broker.publish_many(FLIGHTS, messages, [("content-type", "application/json")])
         print(f"   They are in {FLIGHTS} of {broker.url}.")
+        print(f"   One query will write {FLIGHTS} into a Parquet table. Another one will read the table,")
+        print(f"   and send an alert to {ALERTS} for each flight that left two hours late or more.")
         print("3. Starting Java and Spark ...", flush=True)
         spark = SparkSession.builder.master("local[2]").appName("spark-stomp demo").getOrCreate()
         try:
-            print("4. Starting two queries; the first batch takes some seconds ...", flush=True)
+            print("4. Starting both queries; Spark needs some seconds for the first batch ...", flush=True)
             received, alerted = start_queries(spark, broker.url, Path(folder))
             samples = watch(spark, broker, len(sent))
             received.stop()
@@ -95,6 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     save_plot(arguments.plot, len(sent), samples)
     print(*(f"  [{'ok' if holds else 'FAILED'}] {text}" for text, holds in checks.items()), sep="\n")
     print(f"Plot: {arguments.plot}")
+    print(last_sentence(samples, len(sent), holds=all(checks.values())))
     return 0 if all(checks.values()) else 1
 
 
@@ -218,26 +227,77 @@ def proof(
     }
 
 
+def last_sentence(samples: Sequence[Sample], rows: int, *, holds: bool) -> str:
+    """What came of it."""
+    if not holds:
+        return "Something was lost, doubled or changed: see the lines that begin with FAILED."
+    rate, took = steady_rate(samples, rows), samples[-1].seconds
+    return f"All {rows:,} flights are in the table, each once, after {took:.0f} s: {rate:,.0f} a second."
+
+
+def first_steady(samples: Sequence[Sample], rows: int) -> int:
+    """The place of the last sample before batches follow one another: Spark has started its processes."""
+    first = next((place for place, one in enumerate(samples) if one.acked > rows * _FIRST), 1)
+    return max(0, first - 1)
+
+
+def steady_rate(samples: Sequence[Sample], rows: int) -> float:
+    """Messages a second, once batches follow one another."""
+    first, last = samples[first_steady(samples, rows)], samples[-1]
+    return (last.acked - first.acked) / max(last.seconds - first.seconds, 1e-9)
+
+
 def save_plot(path: Path, rows: int, samples: Sequence[Sample]) -> None:
-    """Draw where the messages were over time, as PNG. Its folder is made if it does not exist."""
-    seconds, acked, unacked, _ = zip(*samples, strict=True)
-    waiting = [rows - sample.acked - sample.unacked for sample in samples]
-    figure = Figure(figsize=(9, 4), layout="constrained")
+    """Draw where the messages were while batches followed one another, as PNG, in a folder that is made."""
+    begin = first_steady(samples, rows)
+    shown, started = samples[begin:], samples[begin].seconds
+    seconds = [one.seconds - started for one in shown]
+    acked, unacked = [one.acked for one in shown], [one.unacked for one in shown]
+    waiting = [rows - one.acked - one.unacked for one in shown]
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
     axes = figure.subplots()
-    axes.stackplot(
+    parts = axes.stackplot(
         seconds,
         acked,
         unacked,
         waiting,
-        labels=["ACKed, since Spark has committed them", "delivered, un-acked", "waiting in the queue"],
+        labels=["ACKed: Spark has committed them", "delivered, not ACKed yet", "waiting in the queue"],
         colors=["#3d8b53", "#e07a1f", "#d0d0d0"],
     )
-    axes.set(title="Flights in the queue of the broker", xlabel="seconds", ylabel="messages")
+    axes.set(title=f"{rows:,} flights go from the queue into a table", ylabel="messages")
+    axes.set_xlabel(f"seconds, after {started:.0f} s in which Spark has started. {_with_what()}", fontsize=9)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.margins(0)
-    axes.legend(loc="upper left")
+    axes.legend(handles=parts[::-1], loc="upper left", framealpha=0.9)  # as they lie on one another
+    figure.draw_without_rendering()  # so that the angle of the slope is known
+    place = min(range(len(seconds)), key=lambda one: abs(seconds[one] - seconds[-1] * 0.65))
+    axes.annotate(
+        f"{steady_rate(samples, rows):,.0f} a second",
+        (seconds[place], acked[place]),
+        (0, -14),
+        textcoords="offset points",
+        color="white",
+        size=11,
+        ha="center",
+        va="top",
+        rotation_mode="anchor",
+        rotation=_angle(axes, (seconds[-1], acked[-1])),
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
+
+
+def _angle(axes: Axes, point: tuple[float, float]) -> float:
+    """The angle on the screen of the line from the origin to ``point``, in degrees."""
+    (x0, y0), (x1, y1) = axes.transData.transform([(0.0, 0.0), point])
+    return math.degrees(math.atan2(y1 - y0, x1 - x0))
+
+
+def _with_what() -> str:
+    """The day, the versions and the machine."""
+    versions = (f"{name} {metadata.version(name)}" for name in ("spark-stomp", "pyspark"))
+    cores = f"{os.cpu_count()} cores"
+    return ", ".join((datetime.now(timezone.utc).date().isoformat(), *versions, cores))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Simulated rail feeds: generated messages in the form of two public ones, for docs/reading.md.
+"""Simulated rail feeds: generated messages in the form of two public ones.
 
 ``movements``  as Network Rail's train movements: a topic for each operator; a message is a JSON array
 ``forecasts``  as National Rail's Darwin: one topic; a message is gzip XML, and a header says what is in it

@@ -9,6 +9,7 @@ The path of a message, and the components (folders and modules), from the lowest
 ``quoting``        foreign text made safe for errors and log lines; plurals, numbers
 ``errors``         the exception tree and its codes
 ``logs``           log lines: the query that each names, and how they leave Spark's Python processes
+``deadline``       the moment by which something has to be done
 ``threads``        one class for all threads: a name, the error that ended it, a bounded end
 ``frame_batch``    raw frames from the receiver to the task, and the keys of messages
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock

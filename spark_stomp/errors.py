@@ -60,7 +60,8 @@ what is allowed, and what the broker said, if anything. No text contains a secre
             ├── JournalMismatch         STOMP_JOURNAL_MISMATCH   the checkpoint names another one
             ├── JournalTrimmed          STOMP_JOURNAL_TRIMMED    it no longer has what the checkpoint needs
             ├── JournalDamaged          STOMP_JOURNAL_DAMAGED
-            └── JournalUnwritable       STOMP_JOURNAL_UNWRITABLE the disk is full, for example
+            └── JournalUnwritable       STOMP_JOURNAL_UNWRITABLE rights are missing, for example
+                └── JournalFull             STOMP_JOURNAL_FULL       its disk is full
 """
 
 from __future__ import annotations
@@ -434,9 +435,15 @@ class JournalDamaged(JournalError):
 
 
 class JournalUnwritable(JournalError):
-    """The journal cannot be written: the disk is full, or rights are missing."""
+    """The journal cannot be written: rights are missing, for example."""
 
     code = "STOMP_JOURNAL_UNWRITABLE"
+
+
+class JournalFull(JournalUnwritable):
+    """The disk of the journal has no room, or the user's quota ends. Nothing of what was put is there."""
+
+    code = "STOMP_JOURNAL_FULL"
 
 
 __all__ = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timezone
@@ -79,6 +79,29 @@ class ContextLog(_Adapter):
         if not self.isEnabledFor(level):
             return
         self.logger.log(level, "%s", _Event(_ABOUT.get(), str(msg), args), stacklevel=2, **kwargs)
+
+
+class Once:
+    """Warns once of each subject in each query, of up to ``most`` of them."""
+
+    def __init__(self, log: ContextLog, most: int = 1_000) -> None:
+        self._log = log
+        self._most = most
+        self._said: set[tuple[str | None, Hashable]] = set()
+
+    def warning(self, subject: Hashable, text: str, *args: object) -> None:
+        said = self._of_query(subject)
+        if said not in self._said and len(self._said) < self._most:
+            self._said.add(said)
+            self._log.warning(text, *args)
+
+    def over(self, subject: Hashable) -> None:
+        """If it comes again, it is news."""
+        self._said.discard(self._of_query(subject))
+
+    @staticmethod
+    def _of_query(subject: Hashable) -> tuple[str | None, Hashable]:
+        return _ABOUT.get().get("query"), subject
 
 
 class _Event:

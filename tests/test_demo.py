@@ -20,4 +20,6 @@ def test_the_proof_holds(tmp_path: Path) -> None:
     assert "sent 3,000 = rows 3,000 = ACKed 3,000, left 0" in result.stdout
     assert "the table is equal to the file" in result.stdout
     assert "FAILED" not in result.stdout
+    assert "One query will write /queue/flights into a Parquet table" in result.stdout
+    assert result.stdout.rstrip().splitlines()[-1].startswith("All 3,000 flights are in the table, each once")
     assert plot.read_bytes().startswith(b"\x89PNG")

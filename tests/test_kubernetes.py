@@ -168,7 +168,7 @@ class TestManifest:
         page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
         jvm, reader = (
             re.search(said, page)[1]  # type: ignore[index]
-            for said in (r"(\d+) MiB at least\)", r"with a\s+journal (\d+) MiB")
+            for said in (r"(\d+)\s+MiB at\s+least\)", r"with a\s+journal\s+(\d+)\s+MiB")
         )
         assert mebibytes(limits["memory"]) >= heap + int(jvm) + held + int(reader)
         assert limits["memory"] == requests["memory"]

@@ -6,8 +6,6 @@ import ast
 import email
 import re
 import sys
-import sysconfig
-import venv
 import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -15,7 +13,7 @@ from pathlib import Path
 import pytest
 from releases import ENVIRONMENTS
 from support.pages import programs
-from support.wheel import ROOT, build, run
+from support.wheel import ROOT, build, environment, run, version_of, wrong_content
 
 # Run by the Python of a new environment. Nothing is imported but pyspark, and nothing registered.
 FIND_SOURCE = """
@@ -41,40 +39,25 @@ def wheel(built: tuple[Path, Path]) -> Path:
     return built[0]
 
 
-def environment(folder: Path, package: Path) -> Path:
-    """The interpreter of a new environment with the package in it, and all else from this one."""
-    venv.create(folder, symlinks=True)
-    executable = folder / "bin" / "python"
-    pip = (sys.executable, "-m", "pip", "--python", executable, "install", "--no-deps", "--no-index")
-    # Its own packages come first, so the package hides a spark_stomp that may be installed here.
-    packages = run(executable, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-    (Path(packages) / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    # The one that is installed here would satisfy pip otherwise.
-    run(*pip, "--no-build-isolation", "--ignore-installed", package)
-    return executable
-
-
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment(tmp_path_factory.mktemp("environment"), wheel)
 
 
-def test_every_module_is_in_the_wheel(wheel: Path) -> None:
-    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "spark_stomp").rglob("*.py")}
-    expected = {name.replace("spark_stomp/_autoload/", "pyspark_stomp/") for name in sources}
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")}
-    assert packed == expected
+def test_what_belongs_there_is_in_wheel_and_sdist_and_nothing_else(built: tuple[Path, Path]) -> None:
+    assert wrong_content(*built) == {}
 
 
-def test_nothing_else_is_in_the_wheel(wheel: Path) -> None:
-    tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert tops == {"spark_stomp", "pyspark_stomp", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
-
-
-def test_it_carries_types_and_licence(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    assert "spark_stomp/py.typed" in names
-    assert any(name.endswith("LICENSE") for name in names)
+def test_what_is_missing_and_what_does_not_belong_there_is_named(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    wheel, sdist = tmp_path / built[0].name, built[1]
+    with zipfile.ZipFile(built[0]) as whole, zipfile.ZipFile(wheel, "w") as other:
+        for name in whole.namelist():
+            if not name.endswith("py.typed"):
+                other.writestr(name, b"")
+        other.writestr("tests/test_errors.py", b"")
+    assert wrong_content(wheel, sdist) == {wheel.name: {"spark_stomp/py.typed", "tests/test_errors.py"}}
 
 
 def test_the_base_package_needs_no_spark(python: Path) -> None:
@@ -101,7 +84,7 @@ def test_the_sdist_installs_the_same(built: tuple[Path, Path], python: Path, tmp
 
 def test_it_is_the_release_that_the_changelog_names(wheel: Path) -> None:
     (newest,) = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[:1]
-    assert wheel.name.split("-")[1] == newest
+    assert version_of(wheel) == newest
 
 
 def test_metadata_has_every_python(wheel: Path) -> None:

@@ -1,6 +1,8 @@
-"""What is generated from the code: ``docs/reference.md`` but for two parts, and the types of a status.
+"""What is generated from the code: ``docs/reference.md`` but for two parts, and three more files.
 
-``python tools/reference_page.py`` writes both.
+These are the types of a status, what the sentences of brokers mean, and in ``docs/brokers.md`` the table of
+settings.
+``python tools/reference_page.py`` writes all.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from broker_settings import settings_table
+
 import spark_stomp
 from spark_stomp import errors
 from spark_stomp.brokers import DIALECTS
@@ -22,6 +26,7 @@ from spark_stomp.columns import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS
 from spark_stomp.errors import StompError
 from spark_stomp.options import OPTIONS, Option
 from spark_stomp.options.kinds import BOOLEAN, HEADERS, SIZE, TIMEOUT
+from spark_stomp.status.end import EndPart
 from spark_stomp.status.figure import Figure, Part, Time
 from spark_stomp.status.receivers import SUMMED, ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
@@ -29,10 +34,14 @@ from spark_stomp.status.source import JournalPart, QueryPart, QueuePart, UnfitPa
 
 _ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = _ROOT / "docs" / "reference.md"
+BROKERS = _ROOT / "docs" / "brokers.md"
 DOCUMENT = _ROOT / "spark_stomp" / "status" / "document.py"
+SENTENCES = _ROOT / "tests" / "data" / "broker_sentences.md"
 # What is written by hand in the page: from one of these headings to the next generated one.
 _BY_HAND = ("## Python API\n", "## Versions\n")
 _NAMES = "### Names\n"
+# Between these two the page of brokers has its table.
+_SETTINGS = ("names the test of each row.\n\n", "\n**Every broker**")
 # Modules whose names users import; the names of spark_stomp.errors are in the table of errors.
 MODULES = (
     "spark_stomp",
@@ -87,7 +96,8 @@ A write takes these columns, and those that `headerColumns` and `dedupKey` name.
 
 Times are ISO 8601 in UTC. Counts begin at 0 with each start of the query. What does not apply is null. Keys
 in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spark_stomp_journal_`, of the sink
-`spark_stomp_sink_`). Those of counts end in `_total`, those of times in `_timestamp_seconds` without `_at`.
+`spark_stomp_sink_`, of the end `spark_stomp_end_`). Those of counts end in `_total`, those of times in
+`_timestamp_seconds` without `_at`.
 
 {query}
 ### Totals
@@ -96,6 +106,8 @@ in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spar
 
 {totals}
 ### Receivers
+
+A receiver is one connection with its subscriptions, or the next one if that breaks.
 
 {receivers}
 ### Queues
@@ -110,6 +122,9 @@ in bold are metrics, whose names begin with `spark_stomp_` (of the journal `spar
 ### Sink
 
 {sink}
+### End
+
+{ended}
 ## Errors
 
 Every error, also of a query, begins with its code. The text says which value was wrong, what is allowed, and
@@ -118,7 +133,7 @@ what the broker said. In brackets are the class in `spark_stomp.errors` and near
 {errors}
 ### What a broker's ERROR means
 
-The connector knows these sentences. Names in them are examples.
+The connector knows [many sentences](../tests/data/broker_sentences.md) of brokers, and what each means:
 
 - *passes*: the same request succeeds later. The source goes on, or a new query waits, until
   `reconnectTimeout`; so does a task of the sink.
@@ -132,7 +147,6 @@ The connector knows these sentences. Names in them are examples.
 Any other sentence may pass: it never drops a row, and never ends a query before `reconnectTimeout`. Of an
 unknown broker, words such as "denied" or "does not exist" stay.
 
-{sentences}
 """
 
 # The tables of options, in the order of the page.
@@ -169,7 +183,7 @@ _TO_DO = {
     "STOMP_BROKER_ERROR": "Read its words, which follow, and its log",
     "STOMP_LOGIN_REFUSED": "See [It does not connect](operate.md#it-does-not-connect)",
     "STOMP_CLIENT_ID_IN_USE": "Use one `clientId` for each query, or wait for the last run to end",
-    "STOMP_DESTINATION_REFUSED": "Do what the text says, or see [No rows](operate.md#no-rows)",
+    "STOMP_DESTINATION_REFUSED": "Do what the text says",
     "STOMP_HEADER_NOT_TEXT": "It is no failure, but a reason in the column `malformed`: see "
     "[reading](reading.md#malformed-messages)",
     "STOMP_BODY_UNDECODABLE": "Use `body binary`, or set `bodyDecodeErrors`",
@@ -202,13 +216,24 @@ _TO_DO = {
     "STOMP_JOURNAL_MISMATCH": "As above",
     "STOMP_JOURNAL_TRIMMED": "As above",
     "STOMP_JOURNAL_DAMAGED": "As above",
-    "STOMP_JOURNAL_UNWRITABLE": "Make room or give rights, and start again: nothing is lost",
+    "STOMP_JOURNAL_UNWRITABLE": "Give rights, and start again: nothing is lost",
+    "STOMP_JOURNAL_FULL": "Make room, and start again: nothing is lost",
 }
 
 
 def pages() -> dict[Path, str]:
     """Each generated file as it should be."""
-    return {REFERENCE: _reference(REFERENCE.read_text(encoding="utf-8")), DOCUMENT: document()}
+    return {
+        REFERENCE: _reference(REFERENCE.read_text(encoding="utf-8")),
+        BROKERS: _brokers(BROKERS.read_text(encoding="utf-8")),
+        DOCUMENT: document(),
+        SENTENCES: _SENTENCES + sentences_table(),
+    }
+
+
+def _brokers(page: str) -> str:
+    before, after = _SETTINGS
+    return page[: page.index(before) + len(before)] + settings_table() + page[page.index(after) :]
 
 
 def _reference(page: str) -> str:
@@ -229,9 +254,9 @@ def _reference(page: str) -> str:
         unfit=keys_list(UnfitPart),
         journal=keys_list(JournalPart),
         sink=keys_list(SinkPart),
+        ended=keys_list(EndPart),
         summed=", ".join(f"`{figure.key}`" for figure in SUMMED),
         errors=errors_list(),
-        sentences=sentences_table(),
     )
     by_hand = api.partition(_NAMES)[0] + _NAMES
     return f"{generated}{by_hand}\n{names_list()}\n{versions}"
@@ -276,6 +301,13 @@ def errors_list() -> str:
     )
 
 
+_SENTENCES: Final = """\
+# What a broker's ERROR means
+
+[Reference](../../docs/reference.md#what-a-brokers-error-means) says what follows from each meaning. Names in
+the sentences are examples. `make docs` writes this file.
+
+"""
 _SHOWN_AS: Final = {"passes": "passes", "either": "may pass", "message": "message", "stays": "stays"}
 _OF_ANY: Final = "any"
 
@@ -364,6 +396,7 @@ from typing import TypedDict
 '''
 # What each part is called as a type, and the keys whose values are parts.
 _TYPES: Final = {
+    EndPart: "EndFigures",
     JournalPart: "JournalFigures",
     QueuePart: "QueueFigures",
     ReceiverPart: "ReceiverFigures",
@@ -373,6 +406,7 @@ _TYPES: Final = {
     QueryPart: "QueryStatus",
 }
 _PARTS: Final = {
+    "ended": "EndFigures | None",
     "journal": "JournalFigures | None",
     "queues": "dict[str, QueueFigures]",
     "receivers": "dict[str, ReceiverFigures]",

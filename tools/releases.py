@@ -105,19 +105,11 @@ def test(python: str, part: str, report: Path) -> bool:
     return passed
 
 
-def upgrade(pythons: Sequence[str]) -> bool:
-    """Run one checkpoint under the Spark of each of these interpreters, and back; whether it passed."""
-    variables = {**os.environ, "SPARK_STOMP_RELEASES": os.pathsep.join(pythons)}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "faults/test_spark_releases.py",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-    ]
-    log, passed = FOLDER / "checkpoints.log", False
+def upgrade(pythons: Sequence[str | Path], log: Path) -> bool:
+    """Run one checkpoint under each of these interpreters, one after the other; whether it passed."""
+    variables = {**os.environ, "SPARK_STOMP_RELEASES": os.pathsep.join(map(str, pythons))}
+    command = [sys.executable, "-m", "pytest", "faults/test_releases.py", "-q", "-p", "no:cacheprovider"]
+    passed = False
     with log.open("wb") as output, contextlib.suppress(subprocess.TimeoutExpired):
         done = subprocess.run(
             command, cwd=ROOT / "tests", env=variables, stdout=output, stderr=output, timeout=_TESTING
@@ -191,7 +183,8 @@ def main() -> int:
             passed &= test(python, part, environment.folder / f"{part}.xml")
         pythons[environment.spark] = python
     if arguments.part in (None, _CHECKPOINTS):
-        passed &= upgrade([*pythons.values()])
+        there = [*pythons.values()]
+        passed &= upgrade([*there, *there[-2::-1]], FOLDER / "checkpoints.log")
     if arguments.part != _CHECKPOINTS:
         put("matrix", f"\n{table()}\n", PAGE)
         put("notebooks", f"\n{notebooks()}\n", PAGE)

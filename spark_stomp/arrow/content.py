@@ -29,6 +29,9 @@ LOST: Final = "bodies_lost"
 HOLLOW: Final = "bodies_hollow"
 UNFIT: Final = "bodies_unfit"
 KINDS: Final = (NOT_TEXT, UNDECODED, LOST, HOLLOW, UNFIT)
+_SERIALIZED: Final = (
+    "the body is a map of StompJMS, as Java serializes it (transformation: MAP). Have the producer send text"
+)
 # Characters of a reason that is told.
 _MOST_TOLD: Final = 200
 
@@ -39,7 +42,7 @@ class Oddity(NamedTuple):
     The kinds are:
 
     - ``NOT_TEXT``: the value of a header is not text;
-    - ``UNDECODED``: the body is marked as encoded and cannot be decoded, so the row has it as it came;
+    - ``UNDECODED``: the body is marked as encoded and is not decoded, so the row has it as it came;
     - ``LOST``: a header says that the content is not in the frame;
     - ``HOLLOW``: the body is one that the broker also sends if it leaves the content out;
     - ``UNFIT``: the body is JSON for the query, and not all of it fits; ``reason`` is that of the first.
@@ -89,6 +92,11 @@ def open_bodies(
             found.odd.setdefault(LOST, []).append(row)
             error = BodyDecodeError(f"the broker has left the content out, {what}. {marks.remedy}")
             found.reasons[row] = str(error)
+    for row in _serialized(array, starts, stops, column):
+        if row not in known:
+            known.add(row)
+            found.odd.setdefault(UNDECODED, []).append(row)
+            found.reasons[row] = str(BodyDecodeError(_SERIALIZED))
     if hollow := [row for row in empty.tolist() if row not in known]:
         found.odd[HOLLOW] = hollow
 
@@ -225,6 +233,17 @@ def _maps_of_jms(
     for row in rows.tolist():
         if pattern.fullmatch(array[starts[row] : stops[row]].tobytes()):
             yield row, "a map of JMS (by its octets)"
+
+
+def _serialized(array: Bytes, starts: Ints, stops: Ints, column: Callable[[str], pa.Array]) -> list[int]:
+    """The messages that are a map of StompJMS (seen with 1.19 in November 2026), whatever the broker is."""
+    # An octet follows the last body.
+    rows = np.flatnonzero((array[starts] == 0xAC) & (stops - starts > 1))
+    rows = rows[array[starts[rows] + 1] == 0xED]
+    if rows.size:
+        rows = rows[flags_of(pc.fill_null(pc.equal(column("transformation"), scalar("MAP")), False))[rows]]
+    found: list[int] = rows.tolist()
+    return found
 
 
 def _hollow(starts: Ints, stops: Ints, column: Callable[[str], pa.Array], marks: BodyMarks) -> Ints:

@@ -232,14 +232,6 @@ class Headers(Protocol):
 
 
 @dataclass(frozen=True)
-class _ReadFrames:
-    """The frames of a batch that one path has read."""
-
-    rows: Ints
-    headers: Headers
-
-
-@dataclass(frozen=True)
 class FrameRows:
     """The headers and bodies of all frames of a batch, in order, with the methods of :class:`Headers`.
 
@@ -249,20 +241,20 @@ class FrameRows:
 
     _area: Area
     _read: Bodies
-    _parts: Sequence[_ReadFrames]
+    _parts: Sequence[Headers]
     _order: Ints | None
     _marks: BodyMarks
     _not_text: Mapping[int, list[str]]
 
     def column(self, name: str) -> pa.Array:
-        columns = [part.headers.column(name) for part in self._parts]
+        columns = [part.column(name) for part in self._parts]
         return columns[0] if self._order is None else pa.concat_arrays(columns).take(array_of(self._order))
 
     def first_lines(self) -> HeaderLines:
-        return self._in_order(lambda part: part.headers.first_lines())
+        return self._in_order(lambda part: part.first_lines())
 
     def all_lines(self) -> HeaderLines:
-        return self._in_order(lambda part: part.headers.all_lines())
+        return self._in_order(lambda part: part.all_lines())
 
     @cached_property
     def _opened(self) -> Bodies:
@@ -289,7 +281,7 @@ class FrameRows:
         kinds |= self._opened.odd if of_bodies else {}
         return counted(kinds, self.column("destination"), dialect) if kinds else Counter()
 
-    def _in_order(self, lines_of: Callable[[_ReadFrames], HeaderLines]) -> HeaderLines:
+    def _in_order(self, lines_of: Callable[[Headers], HeaderLines]) -> HeaderLines:
         lines = [lines_of(part) for part in self._parts]
         return lines[0] if self._order is None else in_order(lines, self._order)
 
@@ -317,11 +309,11 @@ def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
     return HeaderLines(offsets.astype(np.int32), names, values)
 
 
-def _order(parts: Sequence[_ReadFrames]) -> Ints | None:
-    """The index of each frame in the concatenated parts; None if there is only one part."""
+def _order(parts: Sequence[Ints]) -> Ints | None:
+    """The index of each frame in the concatenated parts, which have these rows; None if there is only one."""
     if len(parts) == 1:
         return None
-    rows = np.concatenate([part.rows for part in parts])
+    rows = np.concatenate(parts)
     order = np.empty(len(rows), np.int64)
     order[rows] = np.arange(len(rows))
     return order
@@ -334,7 +326,7 @@ def read_rows(batch: FrameBatch, marks: BodyMarks = NO_MARKS) -> FrameRows:
     """
     area = area_of(batch)
     read = Bodies(area.starts.copy())
-    parts: list[_ReadFrames] = []
+    parts: list[tuple[Ints, Headers]] = []
     left = np.ones(len(area), bool)
     not_text: dict[int, list[str]] = {}
     for found in read_layouts(area, batch.version):
@@ -342,7 +334,7 @@ def read_rows(batch: FrameBatch, marks: BodyMarks = NO_MARKS) -> FrameRows:
         if marks.message is None or not found.headers.has(marks.message):
             left[found.rows] = False
             not_text |= {int(found.rows[row]): names for row, names in found.headers.not_text().items()}
-            parts.append(_ReadFrames(found.rows, found.headers))
+            parts.append((found.rows, found.headers))
     rest = np.flatnonzero(left)
     if rest.size:
         exact = area.subset(rest)
@@ -354,5 +346,6 @@ def read_rows(batch: FrameBatch, marks: BodyMarks = NO_MARKS) -> FrameRows:
                 open_message(read, row, frame, marks.message)
                 for row, frame in zip(rest.tolist(), frames, strict=True)
             ]
-        parts.append(_ReadFrames(rest, ExactHeaders(frames)))
-    return FrameRows(area, read, parts, _order(parts), marks, not_text)
+        parts.append((rest, ExactHeaders(frames)))
+    rows, headers = zip(*parts, strict=True)
+    return FrameRows(area, read, headers, _order(rows), marks, not_text)

@@ -33,6 +33,8 @@ MOST_LEVELS: Final = 500
 """Lists and objects in one another. The parser calls itself for each; Python allows about 1,000 calls."""
 
 _NO_JSON: Final = "no JSON document"
+# In Unicode; a document has none (RFC 8259, section 8.1).
+_MARK: Final = "\ufeff"
 _SPACES: Final = " \t\r\n"
 _TOO_DEEP: Final = f"it has more than {MOST_LEVELS} lists and objects in one another"
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
@@ -156,6 +158,8 @@ def parse(body: bytes | str | None) -> object:
         raise Unfit("the body is not UTF-8") from None
     if not text:
         raise Unfit("the body is empty")
+    if text.startswith(_MARK):
+        raise Unfit("the body begins with a byte order mark")
     if text.count("[") + text.count("{") > MOST_LEVELS and _levels(text) > MOST_LEVELS:
         raise Unfit(_TOO_DEEP)
     document, end = _first(text)
@@ -196,7 +200,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise Unfit(_NO_JSON)  # NaN, Infinity
+    raise Unfit(f"{name} is no number of JSON")
 
 
 _DECODER: Final = json.JSONDecoder(

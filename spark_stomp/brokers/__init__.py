@@ -5,6 +5,8 @@
     dialect       the facts that a broker has, and the headers and refusals that follow from them
     destinations  what the name of a destination says, and subscriptions
     outgoing      how a broker treats a SEND
+    sentences     what its ERRORs mean
+    standing      what it tells of a queue, and how it is asked
     rabbitmq, activemq, artemis, devbroker
                   their facts
     known         all of these, and one for unknown brokers: :func:`dialect_for` chooses

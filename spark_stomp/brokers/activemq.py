@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from spark_stomp.brokers.bodies import LEFT_OUT, BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
-from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, PRIORITY, TIMESTAMP, Outgoing
+from spark_stomp.brokers.outgoing import (
+    DELIVERY,
+    EXPIRES,
+    GROUPS,
+    JMS,
+    NOT_TEMPORARY,
+    PRIORITY,
+    TIMESTAMP,
+    Outgoing,
+    never_to,
+)
 from spark_stomp.brokers.sentences import Sentence
+from spark_stomp.brokers.standing import Asks, ByStomp, Question, Standing, StompAnswers
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 
 # ActiveMQ and Artemis distinguish upper and lower case in these names.
@@ -37,6 +50,11 @@ _REPLY_TO = ValueRule(
     r"(?s:(?:.*,)?[\x00-\x20]*/(?:queue|topic|remote-temp-queue|remote-temp-topic)/[\x00-\x20]*(?:,.*)?)",
     "have a name after the kind of destination",
     allowed=False,
+)
+_NAMED = never_to(
+    r"(?s:(?:.*,)?[\x00-\x20]*/(?:queue|topic|remote-temp-queue|remote-temp-topic)/[\x00-\x20]*"
+    r"|[\x00-\x20]*(?:\?.*)?|.*,[\x00-\x20]*,.*)",
+    "have a name, each of several: ActiveMQ ends the connection without a word",
 )
 
 # Seen with 6.3.1, or in its source (November 2026). The body begins with the class of an exception, which is
@@ -110,12 +128,56 @@ _SENTENCES = (
     ),
 )
 
+# The default of maxPageSize in the destination policy.
+_PAGE: Final = 200
+# The percentage of a limit of memory or disk at which producers wait.
+_FULL: Final = 100
+_STATISTICS: Final = "/topic/ActiveMQ.Statistics."
+_ENTRY: Final = re.compile(r"<entry>\s*<string>(\w+)</string>\s*<\w+>([^<]*)</\w+>\s*</entry>")
+
+
+def _questions(destination: str, _: str | None) -> dict[str, Question]:
+    """It answers nothing about a queue that it does not have, so a question follows that it always answers.
+
+    They go to topics: without the plugin, nothing of them is left.
+    """
+    names = ",".join(f"queue://{one.removeprefix('/queue/')}" for one in destination.split(","))
+    return {
+        "queue": Question(f"{_STATISTICS}Destination.{names}"),
+        "broker": Question(f"{_STATISTICS}Broker"),
+    }
+
+
+def _standing(answers: StompAnswers, selector: str | None) -> Standing:
+    """The sums of the queues of a wildcard, or of several names (seen with 6.3.1 in November 2026)."""
+    every, (broker,) = (
+        [dict(_ENTRY.findall(one.decode())) for one in answers[name]] for name in ("queue", "broker")
+    )
+    alarm = _alarm(every, broker)
+    if not every:
+        return Standing(is_there=False, alarm=alarm)
+    unacked = sum(int(told["inflightCount"]) for told in every)
+    ready = sum(int(told["size"]) for told in every) - unacked
+    # Each consumer of a wildcard is one of every queue.
+    consumers = max(int(told["consumerCount"]) for told in every)
+    # It does not say how many the selector wants. It has looked at a page of them.
+    wanted = None if selector is None else ready if ready > _PAGE else 0
+    return Standing(True, ready, unacked, consumers, alarm, wanted=wanted)
+
+
+def _alarm(queues: Iterable[Mapping[str, str]], broker: Mapping[str, str]) -> str | None:
+    if any(int(told.get("memoryPercentUsage", 0)) >= _FULL for told in queues):
+        return "the queue has reached its memoryLimit (producer flow control)"
+    limits = {"memory": "memoryPercentUsage", "store": "storePercentUsage", "temp": "tempPercentUsage"}
+    full = [name for name, key in limits.items() if int(broker.get(key, 0)) >= _FULL]
+    return f"the limit of {' and '.join(full)} is reached (systemUsage)" if full else None
+
+
 ACTIVEMQ = Dialect(
     name="activemq",
     server_prefix="activemq",
     prefetch_header="activemq.prefetchSize",
-    # The default of maxPageSize in the destination policy.
-    page_size=200,
+    page_size=_PAGE,
     id_header="message-id",
     own_queues=("/queue/",),
     browse_headers=(("browser", "true"),),
@@ -138,7 +200,7 @@ ACTIVEMQ = Dialect(
         expires_header="expires",
         text_without_length=True,
         left_out=_LEFT_OUT,
-        values=(PRIORITY, EXPIRES, TIMESTAMP, _REPLY_TO),
+        values=(PRIORITY, EXPIRES, TIMESTAMP, _REPLY_TO, _NAMED, NOT_TEMPORARY),
         # Bytes. After a longer line it ends the connection (seen in November 2026).
         max_header_line=10 << 10,
         unescapes_always=True,
@@ -156,6 +218,20 @@ ACTIVEMQ = Dialect(
         sentences=_SENTENCES,
         # "Broker: b - Client: c already connected from tcp://..."
         client_id_in_use=r"(?i:client.*\balready (been )?(connected|in use|set))",
+    ),
+    asks=Asks(
+        ByStomp(
+            replies=(("destination", "/temp-queue/standing"),),
+            questions=_questions,
+            standing=_standing,
+            only="ActiveMQ tells it only with its plugin <statisticsBrokerPlugin/>",
+        ),
+        withheld="the queue is paused, or another consumer has it or their groups for itself (exclusive)",
+        unselected="the selector wants none of them, or those that it wants stand behind more others than "
+        "ActiveMQ looks at (maxPageSize, 200 by default; with lazyDispatch the prefetch)",
+        forgets="ActiveMQ does so if abortSlowAckConsumerStrategy or abortSlowConsumerStrategy takes a "
+        "consumer away: let maxTimeSinceLastAck be longer than the longest batch, or set abortConnection = "
+        "true",
     ),
     head_of_queue="Browse it in the web console, and remove it or move it to another queue there",
     blocked="look for Usage Manager in the broker's log: producers wait at the queue's memoryLimit and at "

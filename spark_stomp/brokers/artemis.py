@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from typing import Any, Final
 
 from spark_stomp.brokers.bodies import LEFT_OUT, BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics, Naming
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
-from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, PRIORITY, Outgoing
+from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, NOT_TEMPORARY, PRIORITY, Outgoing
 from spark_stomp.brokers.sentences import Sentence
+from spark_stomp.brokers.standing import PASSING, Asks, ByStomp, Question, Standing, StompAnswers
+from spark_stomp.errors import UnsupportedError
 from spark_stomp.protocol.encoder import HeaderNames
+from spark_stomp.quoting import shown
 
 # It distinguishes upper and lower case in these names.
 _LEFT_OUT = HeaderNames(
@@ -99,6 +105,71 @@ _SENTENCES = (
     ),
 )
 
+_MANAGEMENT: Final = "activemq.management"
+_WILDCARDS: Final = re.compile(r"[*#>]")
+# The percentage of an address' limit at which it is full.
+_FULL: Final = 100
+
+
+def _questions(destination: str, selector: str | None) -> dict[str, Question]:
+    if _WILDCARDS.search(destination):
+        raise UnsupportedError("the broker tells the figures of one queue, and this is a wildcard")
+    address, _, queue = destination.removeprefix("/queue/").partition("::")
+    name = queue or address
+    which = json.dumps({"field": "name", "operation": "EQUALS", "value": name})
+    # It looks at all messages of the queue to count them.
+    wanted = {"wanted": _call(f"queue.{name}", "countMessages", selector)}
+    limit = (("_AMQ_ResourceName", f"address.{address}"), ("_AMQ_Attribute", "addressLimitPercent"))
+    return ({} if selector is None else wanted) | {
+        "queues": _call("broker", "listQueues", which, 1, 1),
+        "settings": _call("broker", "getAddressSettingsAsJSON", address),
+        "limit": Question(_MANAGEMENT, limit, b"[]"),
+    }
+
+
+def _call(resource: str, operation: str, *arguments: str | int | None) -> Question:
+    headers = (("_AMQ_ResourceName", resource), ("_AMQ_OperationName", operation))
+    return Question(_MANAGEMENT, headers, json.dumps(arguments).encode())
+
+
+def _standing(answers: StompAnswers, selector: str | None) -> Standing:
+    told = {name: json.loads(bodies[0])[0] for name, bodies in answers.items()}
+    listed, percent = json.loads(told["queues"])["data"], told["limit"]
+    settings = json.loads(told["settings"])
+    policy = str(settings.get("addressFullMessagePolicy"))
+    # With PAGE, messages that find no room in memory go to disk. With BLOCK a producer by STOMP does not wait
+    # (seen with 2.56.0 in November 2026).
+    full = isinstance(percent, int) and percent >= _FULL and policy in ("DROP", "FAIL")
+    alarm = f"the address is full (address-full-policy {shown(policy)})" if full else None
+    if not listed:
+        return Standing(is_there=False, alarm=alarm)
+    queue = listed[0]
+    keys = ("messageCount", "deliveringCount", "scheduledCount", "consumerCount")
+    messages, unacked, scheduled, consumers = (int(queue.get(key, 0)) for key in keys)
+    ready = messages - unacked - scheduled
+    wanted = None if selector is None else _wanted(told["wanted"], ready, unacked)
+    passing = queue.get("autoDelete") == "true"
+    kind = _forgetful(queue, settings)
+    return Standing(True, ready, unacked, consumers, alarm, scheduled, wanted, passing, kind)
+
+
+def _wanted(count: object, ready: int, unacked: int) -> int:
+    """Its count has what consumers have, too. A selector that is none has a text for an answer."""
+    if not isinstance(count, int):
+        return ready
+    return min(max(0, count - unacked), ready)
+
+
+def _forgetful(queue: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    if int(queue.get("ringSize", -1)) >= 0:
+        return f"a ring queue (ring-size {int(queue['ringSize'])})"
+    # By default-last-value-key of an address setting it is one, and says that it is none (2.56.0).
+    if queue.get("lastValue") == "true" or queue.get("lastValueKey"):
+        return "a last-value queue"
+    passing = queue.get("autoDelete") == queue.get("autoCreated") == "true"
+    return PASSING if passing and settings.get("autoDeleteQueuesMessageCount") == -1 else ""
+
+
 ARTEMIS = Dialect(
     name="artemis",
     server_prefix="activemq-artemis",
@@ -146,7 +217,7 @@ ARTEMIS = Dialect(
         dedup_header="_AMQ_DUPL_ID",
         joins_messages=True,
         left_out=_LEFT_OUT,
-        values=(PRIORITY, EXPIRES),
+        values=(PRIORITY, EXPIRES, NOT_TEMPORARY),
     ),
     content_types=("content-type", "JMS_AMQP_ContentType", "mqtt.content.type"),
     bodies=BodyMarks(
@@ -159,6 +230,17 @@ ARTEMIS = Dialect(
         remedy="Artemis has no setting for that: have the producer send text or octets",
     ),
     errors=ErrorTexts(sentences=_SENTENCES, client_id_in_use=r"(?i:client.?id.*\bin use)"),
+    asks=Asks(
+        # The answers come by a topic that all askers share, so that no queue is left behind.
+        ByStomp(
+            replies=(("destination", "spark_stomp.replies"), ("subscription-type", "MULTICAST")),
+            questions=_questions,
+            standing=_standing,
+            only=f"Artemis tells it only to a login with the right manage on {_MANAGEMENT}",
+        ),
+        withheld="the queue is paused, it waits for more consumers (consumers-before-dispatch), or another "
+        "consumer has it or their groups for itself (exclusive)",
+    ),
     head_of_queue="Browse it with AMQP or in the console, and remove it or move it to another address there",
     blocked="look at the address's address-full-policy (DROP drops, FAIL refuses), and for AMQ222210, a full "
     "disk (max-disk-usage), in the broker's log",

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from spark_stomp.brokers.bodies import NO_MARKS, BodyMarks
 from spark_stomp.brokers.destinations import (
@@ -19,6 +19,7 @@ from spark_stomp.brokers.destinations import (
 )
 from spark_stomp.brokers.outgoing import Outgoing
 from spark_stomp.brokers.sentences import Sentence
+from spark_stomp.brokers.standing import Asks
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import ID_TIME, NO_TIME, Ids
 from spark_stomp.protocol.encoder import ValueRule, refused_by
@@ -36,13 +37,6 @@ _NO_WINDOW = "-1"
 _ROUTING: dict[DestinationType, str] = {"queue": "ANYCAST", "topic": "MULTICAST"}
 
 
-Hide: TypeAlias = Callable[[str], str]
-
-
-def _no_remedy(text: str, what: str, hide: Hide) -> str:
-    return ""
-
-
 @dataclass(frozen=True)
 class ErrorTexts:
     """How one kind of broker words its ERRORs.
@@ -51,17 +45,11 @@ class ErrorTexts:
         sentences: those that are known. A request that is answered by any other one is tried again.
         client_id_in_use: a regular expression for the answer to a CONNECT whose ``client-id`` another
             connection has; empty if that is not known.
-        queue: a regular expression for the name of a queue in an ERROR, its only group.
-        remedy: what to do if no remedy of a sentence says it; empty if the text is not known. ``what``
-            names the request that was refused, and is empty only if it may be a SEND. ``hide`` removes
-            secrets from what is quoted.
         named_queue: the queue that the text names if only a SEND can have been refused because of it.
     """
 
     sentences: tuple[Sentence, ...] = ()
     client_id_in_use: str = ""
-    queue: str = ""
-    remedy: Callable[[str, str, Hide], str] = _no_remedy
     named_queue: Callable[[str], str | None] = lambda text: None
 
 
@@ -118,6 +106,7 @@ class Dialect:
         content_types: MESSAGE headers with the content type; of those that a message has the first counts.
         bodies: what the broker puts into a body if STOMP cannot say what the message does.
         errors: how the broker words its ERRORs.
+        asks: how it is asked what waits in a queue, and what its figures mean.
         head_of_queue: how to see and remove the first message of a queue without STOMP.
         blocked: why it confirms nothing to whoever sends, and where to look.
         listener: what has to be on for STOMP at a port; empty if that needs no word.
@@ -158,6 +147,7 @@ class Dialect:
     content_types: tuple[str, ...] = ("content-type",)
     bodies: BodyMarks = NO_MARKS
     errors: ErrorTexts = ErrorTexts()
+    asks: Asks = field(default_factory=Asks)
     head_of_queue: str = (
         "Look at it with another protocol or the broker's own tools, and remove or move it there"
     )

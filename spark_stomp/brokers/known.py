@@ -15,12 +15,11 @@ from typing import Final, Literal
 from spark_stomp.brokers.activemq import ACTIVEMQ
 from spark_stomp.brokers.artemis import ARTEMIS
 from spark_stomp.brokers.devbroker import DEVBROKER
-from spark_stomp.brokers.dialect import Dialect, ErrorTexts, Hide
+from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import EXPIRES, PRIORITY, TIMESTAMP, Outgoing
 from spark_stomp.brokers.rabbitmq import EXPIRATION, LASTING, RABBITMQ
 from spark_stomp.brokers.sentences import Sentence, meaning
 from spark_stomp.protocol.encoder import HeaderNames
-from spark_stomp.quoting import shown
 
 # Artemis before ActiveMQ: its server header, "ActiveMQ-Artemis/...", also begins with "ActiveMQ".
 # tests/interop/test_dialects.py proves the facts of the first three.
@@ -77,11 +76,12 @@ GENERIC: Final = Dialect(
     "not known. Try it out: spark-stomp probe URL --scratch QUEUE",
 )
 DIALECTS: Final = (*_NAMED, GENERIC)
+_BY_NAME: Final = {dialect.name: dialect for dialect in DIALECTS}
 
 
 def dialect_named(name: str) -> Dialect:
     """The dialect of that name. Raises KeyError; the option ``broker`` allows only known names."""
-    return {dialect.name: dialect for dialect in DIALECTS}[name]
+    return _BY_NAME[name]
 
 
 def dialect_for(
@@ -118,18 +118,6 @@ def sentence_of(says: Callable[[re.Pattern[str]], bool], dialect: Dialect) -> Se
         return meaning((*dialect.errors.sentences, *_OF_ANY), says)
     known = meaning((one for each in DIALECTS for one in each.errors.sentences), says)
     return known or meaning(_OF_UNKNOWN, says)
-
-
-def remedy(sentence: Sentence | None, text: str, what: str, hide: Hide) -> str:
-    """What to do about an ERROR with this ``text``; empty if that is not known.
-
-    The other parameters are those of :attr:`ErrorTexts.remedy`.
-    """
-    if sentence is None or not sentence.remedy:
-        return "".join(dialect.errors.remedy(text, what, hide) for dialect in DIALECTS)
-    names = "|".join(filter(None, (dialect.errors.queue for dialect in DIALECTS)))
-    found = re.search(names, text)
-    return sentence.remedy.replace("{queue}", "" if found is None else shown(hide(found[1])))
 
 
 def named_queue(text: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule
@@ -42,6 +43,20 @@ TIMESTAMP = ValueRule("timestamp", _LONG, "be a whole number from 0 to 9e18")
 EXPIRES = ValueRule("expires", _LONG, "be a time in ms, or 0")
 
 
+def never_to(pattern: str, says: str) -> ValueRule:
+    """The sink sends nothing to these destinations: a message would be lost although it is confirmed, or the
+    connection would end. What brokers say of odd destinations is tried by
+    tests/interop/test_odd_destinations.py.
+    """
+    return ValueRule("destination", pattern, says, allowed=False)
+
+
+NOT_TEMPORARY = never_to(
+    "(?s:/temp-(?:queue|topic)/.*)",
+    "be no temporary one, which would end with the sink's connection, and its messages with it",
+)
+
+
 @dataclass(frozen=True)
 class Outgoing:
     """How one kind of broker treats a SEND.
@@ -49,7 +64,8 @@ class Outgoing:
     Attributes:
         left_out: headers of rows that are not sent: those that describe an earlier delivery, and those that
             command this broker, which only options may do.
-        values: rules for the values of some headers, whether options or rows set them.
+        values: rules for the values of some headers, the destination among them, whether options or rows set
+            them.
         expires_header: SEND header with the time at which the message expires, in ms since the epoch; None:
             no such header.
         ttl_header: SEND header with the time to live, in ms; None: no such header.
@@ -62,8 +78,9 @@ class Outgoing:
             closes the connection without a reason after a larger one; None if it says the reason.
         joins_messages: True if a frame may be sent over WebSocket as several messages.
         silent_refusal: why the broker may end the connection without a reason; empty if nothing is known.
-        by_name: the beginning of destinations whose queue has to exist, because the broker confirms and drops
-            what is sent to any other; None if there are none.
+        undeclared: the name by which to ask for the queue of a destination if it has to exist, because a SEND
+            does not declare it, and the broker confirms and drops what is sent to any other; None for other
+            destinations. None if there are none such.
         reply_name: regular expression for a ``reply-to`` of a MESSAGE. Its first group is sent, because
             clients of other protocols understand only that. Empty if there is none.
         encoded: a header, its value, and how a body begins that is what this header says. With any other body
@@ -82,7 +99,7 @@ class Outgoing:
     max_header_name: int | None = None
     frame_limit: tuple[int, str] | None = None
     silent_refusal: str = ""
-    by_name: str | None = None
+    undeclared: Callable[[str], str | None] | None = None
     joins_messages: bool = False
     reply_name: str = ""
     encoded: tuple[str, str, bytes] | None = None

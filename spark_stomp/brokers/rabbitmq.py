@@ -10,16 +10,21 @@ lose what was published while no subscription was there.
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
 
 from spark_stomp.brokers.bodies import BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics, Naming
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
-from spark_stomp.brokers.outgoing import DELIVERY, PRIORITY, TIMESTAMP, Outgoing
-from spark_stomp.brokers.rabbitmq_errors import SENTENCES, queue_that_differs, remedy
+from spark_stomp.brokers.outgoing import DELIVERY, PRIORITY, TIMESTAMP, Outgoing, never_to
+from spark_stomp.brokers.rabbitmq_errors import SENTENCES, queue_that_differs
+from spark_stomp.brokers.standing import PASSING, Asks, ByHttp, HttpAnswers, Standing
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.quoting import shown
 
 BY_NAME: Final = "/amq/queue/"
 """The beginning of a destination to which neither SUBSCRIBE nor SEND declares a queue."""
@@ -103,6 +108,15 @@ _REPLY_TO = ValueRule(
     "[^/]*|/exchange/[^/]+(?:/[^/]*)?|/(?:queue|topic|amq/queue)/[^/]+|/reply-queue/(?s:.+)",
     "be a destination that RabbitMQ knows, and not a temporary one",
 )
+_DIRECT_REPLY = never_to(
+    r"/(?:queue|reply-queue|amq/queue)/amq\.rabbitmq\.reply-to",
+    "be the whole name that the request's reply-to has: RabbitMQ drops what is sent to this one",
+)
+# It sends what comes to /reply-queue/NAME to the queue of that name, and declares none. The second is the
+# queue of a requester that waits for a direct reply. It cannot be asked for: RabbitMQ confirms what comes to
+# it, and drops it if the requester is gone.
+_REPLIES: Final = "/reply-queue/"
+_DIRECT_REPLIES: Final = f"{_REPLIES}amq.rabbitmq.reply-to."
 # Short strings of AMQP. RabbitMQ 4.x ends the connection for a longer one. 3.10 takes it, but no consumer by
 # AMQP can get the message.
 _LONGEST = 255
@@ -149,6 +163,54 @@ def stream_refused(destination: str) -> UnsupportedError:
     )
 
 
+def _undeclared(destination: str) -> str | None:
+    if destination.startswith(_REPLIES) and not destination.startswith(_DIRECT_REPLIES):
+        return BY_NAME + destination.removeprefix(_REPLIES)
+    return destination if destination.startswith(BY_NAME) else None
+
+
+def _paths(virtual_host: str, destination: str) -> dict[str, str]:
+    queue = quote(stream_name(destination), safe="")
+    return {
+        "alarms": "/api/health/checks/alarms",
+        "queue": f"/api/queues/{quote(virtual_host, safe='')}/{queue}",
+    }
+
+
+def _standing(answers: HttpAnswers) -> Standing:
+    """A queue that has just been made has no figures yet."""
+    alarms = _object(answers["alarms"].content).get("alarms", ())
+    of = sorted({shown(str(one.get("resource"))) for one in alarms})
+    alarm = f"RabbitMQ has an alarm for {' and '.join(of)}" if of else None
+    status, content = answers["queue"]
+    if status == HTTPStatus.NOT_FOUND:
+        return Standing(is_there=False, alarm=alarm)
+    told = _object(content)
+    keys = ("messages_ready", "messages_unacknowledged", "consumers", "messages_delayed")
+    figures = [told.get(key) for key in keys]
+    if any(type(one) not in (int, type(None)) for one in figures):
+        raise TypeError(figures)
+    ready, unacked, consumers, delayed = figures
+    kind = PASSING if told.get("auto_delete") is True else ""
+    return Standing(True, ready, unacked, consumers, alarm, delayed or 0, forgetful=kind)
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    """The object of JSON. Raises UnsupportedError if it is none: something else may listen there."""
+    try:
+        found = json.loads(content)
+    except ValueError as error:
+        raise UnsupportedError(f"managementUrl cannot be asked: {error}") from None
+    if not isinstance(found, dict):
+        raise UnsupportedError("managementUrl cannot be asked: the answer is no JSON object")
+    return found
+
+
+def _refused(status: int) -> str:
+    no_right = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+    return "the login needs the tag monitoring" if no_right else "is it RabbitMQ's?"
+
+
 RABBITMQ = Dialect(
     name="rabbitmq",
     server_prefix="rabbitmq",
@@ -173,7 +235,7 @@ RABBITMQ = Dialect(
     outgoing=Outgoing(
         ttl_header="expiration",
         left_out=_LEFT_OUT,
-        values=(PRIORITY, EXPIRATION, TIMESTAMP, _REPLY_TO, *_SHORT, *LASTING),
+        values=(PRIORITY, EXPIRATION, TIMESTAMP, _REPLY_TO, *_SHORT, *LASTING, _DIRECT_REPLY),
         max_header_name=_LONGEST,
         joins_messages=True,
         # It delivers the name of AMQP's property so. The other one is Artemis', which RabbitMQ refuses.
@@ -187,14 +249,28 @@ RABBITMQ = Dialect(
         ),
         silent_refusal="RabbitMQ does so if a queue is full, and its x-overflow (overflow in a policy) is "
         "reject-publish",
-        by_name=BY_NAME,
+        undeclared=_undeclared,
         unescapes_always=True,
     ),
     errors=ErrorTexts(
         sentences=SENTENCES,
-        queue="queue '(.{0,255}?)' in vhost",
-        remedy=remedy,
         named_queue=queue_that_differs,
+    ),
+    asks=Asks(
+        ByHttp(
+            paths=_paths,
+            accepted={"alarms": HTTPStatus.SERVICE_UNAVAILABLE, "queue": HTTPStatus.NOT_FOUND},
+            standing=_standing,
+            only="RabbitMQ tells it at managementUrl alone",
+            refused=_refused,
+        ),
+        # Its figures may be five seconds old (4.3.6).
+        settling=5.0,
+        withheld="another consumer has the queue for itself (x-single-active-consumer)",
+        # Nobody has bound a queue to it. While there is an alarm, RabbitMQ confirms the first message of a
+        # connection, and reads nothing that follows its receipt, so DISCONNECT is not confirmed (seen with
+        # 4.3.6 in November 2026).
+        trial_topic="/topic/spark_stomp.",
     ),
     head_of_queue="See it with AMQP or in the management (Get messages: Nack message requeue true), and "
     "remove it there (Automatic ack)",

@@ -11,11 +11,75 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Final
 
-from spark_stomp.brokers.sentences import Sentence
+from spark_stomp.brokers.sentences import Hide, Remedy, Sentence
 from spark_stomp.quoting import shown
+
+# The arguments that RabbitMQ 3.10 takes from headers of SUBSCRIBE and SEND. Later releases take more.
+_IN_HEADERS = frozenset(
+    {
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-priority",
+        "x-message-ttl",
+        "x-queue-type",
+    }
+)
+# Characters of an ERROR that are searched. RabbitMQ's longest has some 1,000: names have up to 255 bytes. A
+# hostile text of 10,000 kept a core busy for 7 s (November 2026).
+_SEARCHED = 2_000
+# RabbitMQ compares the arguments one after the other, and names the first one that differs. A name in another
+# ERROR may say the same, so this begins the body.
+_DIFFERS = re.compile(
+    r"^(?:[^\n]*\n)?PRECONDITION_FAILED - inequivalent arg '([\w-]+)' "
+    r"for queue '(.{0,255})' in vhost '.{0,255}': "
+    r"received .* but current is (?:none|(?:the value )?'(.*?)'(?: of type '\w+')?)$",
+    re.S,
+)
+_QUEUE = re.compile("queue '(.{0,255}?)' in vhost")
+
+
+def queue_that_differs(text: str) -> str | None:
+    """The queue that exists with other arguments than asked for, if the body of an ERROR says that."""
+    found = _DIFFERS.search(text.strip()[:_SEARCHED])
+    return None if found is None else found[2]
+
+
+def of_difference(text: str, what: str, hide: Hide) -> str:
+    """What to do if the body of an ERROR says that a queue differs; empty if it does not."""
+    if (differs := _DIFFERS.search(text.strip()[:_SEARCHED])) is None:
+        return ""
+    name, queue, current = differs[1].replace("_", "-"), shown(hide(differs[2])), differs[3]
+    shown_current = None if current is None else shown(hide(current))
+    return _to_change(name, queue, shown_current, what.startswith("SUBSCRIBE"))
+
+
+def _to_change(name: str, queue: str, current: str | None, reading: bool) -> str:
+    option = "subscribeHeaders" if reading else "sendHeaders"
+    if current is None:
+        return f"Leave {name} out of {option}"
+    if reading and current == "stream":
+        return f"Name it /amq/queue/{queue}, with startingOffsets = earliest or latest to read the stream"
+    advice = f"Name it /amq/queue/{queue}, which declares nothing"
+    if not reading:
+        advice += " (but RabbitMQ confirms and drops messages if no such queue exists)"
+    if name in _IN_HEADERS:
+        advice += f", or set {option} = {json.dumps({name: current}, ensure_ascii=False)}"
+    return advice
+
+
+def _of_queue(advice: str) -> Remedy:
+    """``advice`` with the name of the queue in place of ``{queue}``."""
+
+    def remedy(text: str, what: str, hide: Hide) -> str:
+        found = _QUEUE.search(text)
+        return advice.replace("{queue}", "" if found is None else shown(hide(found[1])))
+
+    return remedy
+
 
 SENTENCES: Final = (
     # --- the queue is there, and cannot be used at the moment
@@ -164,7 +228,9 @@ SENTENCES: Final = (
         r"NOT_FOUND - no (?:queue|exchange)\b",
         "not_found - NOT_FOUND - no queue 'q' in vhost '/'",
         "there is no such queue or exchange",
-        remedy="Declare it first, or name it /queue/{queue}, which declares a durable classic queue",
+        remedy=_of_queue(
+            "Declare it first, or name it /queue/{queue}, which declares a durable classic queue"
+        ),
     ),
     Sentence(
         "stays",
@@ -182,15 +248,18 @@ SENTENCES: Final = (
         "in vhost '/': received none but current is the value 'quorum' of type 'longstr'",
         "the queue exists with other arguments, an argument is not allowed, or there are as many "
         "queues as may be",
+        remedy=of_difference,
     ),
     Sentence(
         "stays",
         r"RESOURCE_LOCKED\b",
         "resource_locked - RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'q' in vhost '/'",
         "another connection has declared the queue as exclusive",
-        remedy="Another connection has declared {queue} as exclusive, and nobody else can use it, or "
-        "subscribeHeaders ask for an exclusive queue, as durable = false and persistent = false do "
-        "unless exclusive = false is there too",
+        remedy=_of_queue(
+            "Another connection has declared {queue} as exclusive, and nobody else can use it, or "
+            "subscribeHeaders ask for an exclusive queue, as durable = false and persistent = false do "
+            "unless exclusive = false is there too"
+        ),
     ),
     Sentence(
         "stays",
@@ -207,61 +276,3 @@ SENTENCES: Final = (
         "RabbitMQ does not do what is asked for",
     ),
 )
-
-# The arguments that RabbitMQ 3.10 takes from headers of SUBSCRIBE and SEND. Later releases take more.
-_IN_HEADERS = frozenset(
-    {
-        "x-dead-letter-exchange",
-        "x-dead-letter-routing-key",
-        "x-max-length",
-        "x-max-length-bytes",
-        "x-max-priority",
-        "x-message-ttl",
-        "x-queue-type",
-    }
-)
-# Characters of an ERROR that are searched. RabbitMQ's longest has some 1,000: names have up to 255 bytes. A
-# hostile text of 10,000 kept a core busy for 7 s (November 2026).
-_SEARCHED = 2_000
-# RabbitMQ compares the arguments one after the other, and names the first one that differs. A name in another
-# ERROR may say the same, so this begins the body.
-_DIFFERS = re.compile(
-    r"^(?:[^\n]*\n)?PRECONDITION_FAILED - inequivalent arg '([\w-]+)' "
-    r"for queue '(.{0,255})' in vhost '.{0,255}': "
-    r"received .* but current is (?:none|(?:the value )?'(.*?)'(?: of type '\w+')?)$",
-    re.S,
-)
-
-
-def queue_that_differs(text: str) -> str | None:
-    """The queue that exists with other arguments than asked for, if the body of an ERROR says that."""
-    found = _DIFFERS.search(text.strip()[:_SEARCHED])
-    return None if found is None else found[2]
-
-
-def remedy(text: str, what: str, hide: Callable[[str], str] = str) -> str:
-    """What to do if the body of an ERROR says that a queue differs; empty if it does not.
-
-    ``what`` names the request that was refused. Only a SEND may be refused without being named. ``hide``
-    removes secrets from what the sentence quotes.
-    """
-    text = text.strip()[:_SEARCHED]
-    if (differs := _DIFFERS.search(text)) is not None:
-        name, queue, current = differs[1].replace("_", "-"), shown(hide(differs[2])), differs[3]
-        shown_current = None if current is None else shown(hide(current))
-        return _of_difference(name, queue, shown_current, what.startswith("SUBSCRIBE"))
-    return ""
-
-
-def _of_difference(name: str, queue: str, current: str | None, reading: bool) -> str:
-    option = "subscribeHeaders" if reading else "sendHeaders"
-    if current is None:
-        return f"Leave {name} out of {option}"
-    if reading and current == "stream":
-        return f"Name it /amq/queue/{queue}, with startingOffsets = earliest or latest to read the stream"
-    advice = f"Name it /amq/queue/{queue}, which declares nothing"
-    if not reading:
-        advice += " (but RabbitMQ confirms and drops messages if no such queue exists)"
-    if name in _IN_HEADERS:
-        advice += f", or set {option} = {json.dumps({name: current}, ensure_ascii=False)}"
-    return advice

@@ -11,8 +11,15 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from spark_stomp.errors import Verdict
+
+Hide: TypeAlias = Callable[[str], str]
+"""Removes secrets from what is quoted."""
+Remedy: TypeAlias = Callable[[str, str, Hide], str]
+"""What to do about an ERROR with a text, in answer to a request that is named, and is empty only if it may
+be a SEND."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class Sentence:
         said: the sentence as it was seen.
         when: when the broker says it.
         unasked: it ends a subscription that was confirmed before. So it answers no request.
-        remedy: what to do. ``{queue}`` stands for the name of the queue.
+        remedy: what to do; empty if that is not known.
     """
 
     verdict: Verdict
@@ -34,11 +41,15 @@ class Sentence:
     said: str
     when: str
     unasked: bool = False
-    remedy: str = ""
+    remedy: str | Remedy = ""
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
         return re.compile(self.pattern)
+
+    def advice(self, text: str, what: str, hide: Hide) -> str:
+        """What to do about an ERROR that says it, as :data:`Remedy`."""
+        return self.remedy if isinstance(self.remedy, str) else self.remedy(text, what, hide)
 
 
 # If two are there, waiting for nothing costs less than a lost row.

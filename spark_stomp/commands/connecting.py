@@ -94,9 +94,8 @@ def dialect_there(options: ConnectionOptions) -> Dialect:
     """The dialect of the broker, which a connection finds out that does nothing else."""
     with open_connection(options) as connection:
         connection.require_open()
-        dialect = options.dialect(connection.session.server)
-        disconnect(connection, dialect, ())
-        return dialect
+        disconnect(connection, ())
+        return connection.dialect
 
 
 def first_line(file: str) -> str:

@@ -14,6 +14,8 @@ from spark_stomp.status.files import is_gone
 
 # Seconds after which a batch counts as slow, as for the alert StompBatchTakesLong.
 _LONG: Final = 1800.0
+# Nobody writes while Spark starts a query's processes (35 to 60 s on two busy cores, November 2026).
+_LAST: Final = "its last run (a new one shows here up to a minute after its start)"
 # Seconds for which a broker with heart-beats may be silent, and without them too unless something is wrong.
 _SILENT: Final = 30.0
 
@@ -36,26 +38,27 @@ class Kind(Enum):
 class Diagnosis:
     """``headline`` is for the table of ``spark-stomp status``, ``style`` its colour, ``text`` a sentence.
 
-    ``style`` is ``green``, ``yellow`` if the query has ended, or ``red``.
+    ``style`` is ``green``, ``yellow`` if the query has ended, or ``red``. ``code`` is that of the error that
+    ended the query, or keeps it from the broker, if it is one of ours.
     """
 
     kind: Kind
     style: str
     headline: str
     text: str
+    code: str | None = None
 
 
 def diagnose(status: Status, silence: float) -> Diagnosis:
     """How a query is. One that has written nothing for ``silence`` seconds counts as gone."""
-    failure = sink_failure(status)
+    ended, failure = status.get("ended"), sink_failure(status)
     if "written_at" not in status:
         # Only a sink writes this status, and only after a batch. So its silence means nothing.
-        return _of_sink(status["sink"] or {}, failure)
+        return _failed(ended, "failed_at") if ended else _of_sink(status["sink"] or {}, failure)
     if status.get("failure"):
-        ago = duration(age(status.get("written_at")))
-        return Diagnosis(Kind.FAILED, "red", "failed", f"it failed {ago} ago: {status['failure']}")
+        return _failed(status, "written_at")
     if not status.get("running"):
-        return _ended(status, failure)
+        return _failed(ended, "failed_at") if ended else _ended(status, failure)
     if is_gone(status) or (silent := age(status["written_at"])) > silence:
         return _gone(status, None if is_gone(status) else silent)
     found = _away(status.get("receivers") or {}) or _waiting(status)
@@ -63,6 +66,12 @@ def diagnose(status: Status, silence: float) -> Diagnosis:
         text = f"{failure}. Now it waits for {status.get('waiting_for')}"
         return Diagnosis(Kind.UNFINISHED, "red", found.headline, text)
     return replace(found, text=f"{found.text}. {told}") if (told := _unfit(status)) else found
+
+
+def _failed(part: Status, when: str) -> Diagnosis:
+    """Of a query whose error is known."""
+    text = f"{_LAST} failed {duration(age(part.get(when)))} ago: {part['failure']}"
+    return Diagnosis(Kind.FAILED, "red", "failed", text, part.get("failure_code"))
 
 
 def _unfit(status: Status) -> str:
@@ -97,13 +106,15 @@ def _ended(status: Status, failure: str | None) -> Diagnosis:
     ago = duration(age(status.get("written_at")))
     if failure is None and not status.get("unfinished"):
         if there := (status.get("totals") or {}).get("withheld"):
-            text = f"it ended {ago} ago without {counted(there, 'message')} that wait at the broker, that "
+            text = (
+                f"{_LAST} ended {ago} ago without {counted(there, 'message')} that wait at the broker, that "
+            )
             text += f"nobody has, and that did not come{again}"
             return Diagnosis(Kind.WITHHELD, "red", "ended, and messages wait", text)
-        return Diagnosis(Kind.FINE, "yellow", "ended", f"it ended in order {ago} ago{again}")
+        return Diagnosis(Kind.FINE, "yellow", "ended", f"{_LAST} ended in order {ago} ago{again}")
     text = failure or (
-        f"it ended {ago} ago, and no commit of its last batch was seen: the query failed, in its sink for "
-        "example, or was stopped just then; or a one-time run had no checkpointLocation to look at"
+        f"{_LAST} ended {ago} ago, and no commit of its last batch was seen: the query failed, in its sink "
+        "for example, or was stopped just then; or a one-time run had no checkpointLocation to look at"
     )
     return Diagnosis(Kind.UNFINISHED, "red", "ended within a batch", text + again)
 
@@ -116,8 +127,9 @@ def _gone(status: Status, silent: float | None) -> Diagnosis:
     ago = duration(age(status["written_at"]))
     last = f", when it waited for {status['waiting_for']}" if status.get("waiting_for") else ""
     text = (
-        f"its process {status.get('pid')} on {status.get('host')} was killed, or the machine is away: it "
-        f"wrote its last status {ago} ago{last}. What was not committed comes again at the next start"
+        f"{_LAST}: its process {status.get('pid')} on {status.get('host')} was killed, or the machine is "
+        f"away. It wrote its last status {ago} ago{last}. What was not committed comes again at the next "
+        "start"
     )
     return Diagnosis(Kind.GONE, "red", headline, text)
 
@@ -133,7 +145,7 @@ def _away(receivers: Mapping[str, Status]) -> Diagnosis | None:
     if error := one.get("last_error"):
         text += f": {error}"
     headline = f"running, {len(away)} of {counted(len(receivers), 'receiver')} not connected"
-    return Diagnosis(Kind.CONNECTION, "red", headline, text)
+    return Diagnosis(Kind.CONNECTION, "red", headline, text, one.get("last_error_code"))
 
 
 def _waiting(status: Status) -> Diagnosis:
@@ -150,8 +162,8 @@ def _waiting(status: Status) -> Diagnosis:
         kind = Kind.SLOW
     elif on == "acks" and since > _SILENT:
         kind = Kind.BLOCKED
-    elif on in ("queue", "withheld"):
-        kind = Kind.QUEUE if on == "queue" else Kind.WITHHELD
+    elif on in ("queue", "deleted", "withheld"):
+        kind = Kind.WITHHELD if on == "withheld" else Kind.QUEUE
     quiet = max((age(one["heard_at"]) for one in receivers.values() if one.get("heard_at")), default=0.0)
     if quiet > _SILENT and not paused:
         text += f". Nothing was heard from the broker for {duration(quiet)}"

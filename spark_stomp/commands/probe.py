@@ -101,11 +101,10 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
     with open_connection(replace(options, endpoints=(endpoint,))) as connection:
         connection.require_open()
         took = time.monotonic() - begun
-        dialect = options.dialect(connection.session.server)
-        facts = [*_broker(connection, options, dialect, took), *_treatment(dialect)]
+        facts = [*_broker(connection, options, took), *_treatment(connection.dialect)]
         if source is not None:
-            facts += _destination(connection, options, dialect, source)
-        disconnect(connection, dialect, ())
+            facts += _destination(connection, options, source)
+        disconnect(connection, ())
     return labelled((f"  {label}", safe_text(text)) for label, text in facts)
 
 
@@ -123,11 +122,11 @@ def _tried(trial: Trial, *, markdown: bool) -> tuple[list[RenderableType], bool]
     return [table, *shown], all(holds for _, holds in told)
 
 
-def _broker(connection: Connection, options: ConnectionOptions, dialect: Dialect, took: float) -> Facts:
-    session = connection.session
+def _broker(connection: Connection, options: ConnectionOptions, took: float) -> Facts:
+    session, dialect = connection.session, connection.dialect
     yield "broker", "(it does not say)" if session.server is None else shown(session.server)
     how = "" if options.broker == "auto" else ", from the option broker"
-    if dialect.name == "generic" and not how:
+    if dialect.unknown is not None and not how:
         how = ": unknown to the connector, unless the option broker names its kind"
     yield "dialect", dialect.name + how
     yield "STOMP", str(session.version)
@@ -158,7 +157,7 @@ def _tls(connection: Connection, options: ConnectionOptions) -> str:
 
 def _treatment(dialect: Dialect) -> Facts:
     """What the dialect means for a query. Nothing is said of an unknown broker, which may do anything."""
-    if dialect.name == "generic":
+    if dialect.unknown is not None:
         return
     window = dialect.window_header or dialect.prefetch_header
     yield "window", f"set by {window}" if window else "unlimited: no header for prefetch is known"
@@ -183,10 +182,9 @@ def _treatment(dialect: Dialect) -> Facts:
         )
 
 
-def _destination(
-    connection: Connection, options: ConnectionOptions, dialect: Dialect, source: SourceOptions
-) -> Facts:
+def _destination(connection: Connection, options: ConnectionOptions, source: SourceOptions) -> Facts:
     """How a streaming read would subscribe. Raises UnsupportedError if the read would be refused."""
+    dialect = connection.dialect
     for stream in source.streams:
         require_streams(dialect)
         yield stream, f"stream, id {subscription_id(stream)}"
@@ -201,17 +199,17 @@ def _destination(
             if dialect.is_queue(destination) and dialect.offset_header is not None:
                 yield "  queue", _presence(connection, options, destination)
             if dialect.is_queue(destination):
-                yield "  waiting", _waiting(connection, options, dialect, destination)
+                yield "  waiting", _waiting(connection, options, destination)
             yield "  SUBSCRIBE", json.dumps(headers) if headers else "no more headers"
         for risk in risks(dialect, settings):
             yield "  note", risk
 
 
-def _waiting(connection: Connection, options: ConnectionOptions, dialect: Dialect, destination: str) -> str:
+def _waiting(connection: Connection, options: ConnectionOptions, destination: str) -> str:
     """How much waits in the queue, if the broker tells."""
     connection.beat()
     try:
-        told = standing(options, dialect, destination, connection.peer)
+        told = standing(options, connection.dialect, destination, connection.peer)
     except UnsupportedError as error:
         return f"not known: {error.message}"
     return f"{told}; {told.alarm}" if told.alarm else str(told)

@@ -68,10 +68,13 @@ class Screen(Console):
         self.print(*texts, sep="\n", soft_wrap=True)
 
 
-def labelled(pairs: Iterable[tuple[str, RenderableType]], style: str = "dim") -> Table:
-    """A table of two columns without a frame: labels in ``style``, and what they stand for."""
+def labelled(pairs: Iterable[tuple[str, RenderableType]], style: str = "dim", width: int = 0) -> Table:
+    """A table of two columns without a frame: labels in ``style``, and what they stand for.
+
+    The labels have at least ``width`` columns.
+    """
     table = Table.grid(padding=(0, 2))
-    table.add_column(style=style, no_wrap=True)
+    table.add_column(style=style, min_width=width, no_wrap=True)
     for label, what in pairs:
         table.add_row(safe_text(label), what)
     return table

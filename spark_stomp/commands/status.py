@@ -23,21 +23,21 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
-from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.filesize import decimal
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from spark_stomp.commands import FAILED, FINE, UsageError
 from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
 from spark_stomp.commands.screen import Screen, json_line, labelled, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
-from spark_stomp.quoting import counted, duration, line, shown
+from spark_stomp.quoting import counted, duration, line, listed, shown
 from spark_stomp.status import QueryStatus, prometheus
 from spark_stomp.status.figure import Figure, Status, Word
 from spark_stomp.status.reading import is_rate
@@ -46,10 +46,15 @@ from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart, QueuePart, UnfitPart
 
 # Lines of a source that are no receivers.
-_OTHER_LINES: Final = 9
-# Columns of a figure, and of the other two columns of a receiver if its name is short.
-_FIGURE_WIDTH: Final = 11
+_OTHER_LINES: Final = 14
+# Columns of the terminal. They do not depend on the values, so that everything stays in its place: of a label
+# with its value and of the names beside them; of a receiver's state, of one of its figures, and of all else.
+_FACT_WIDTH: Final = 26
+_NAMES_WIDTH: Final = 10
+_STATE_WIDTH: Final = 15
+_FIGURE_WIDTH: Final = 10
 _OTHER_WIDTH: Final = 36
+_GAP: Final = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,7 +156,7 @@ def table(status: Status, silence: float, width: int, most: int | None = None) -
     found = diagnose(status, silence)
     lives = bool(status.get("running")) and found.kind is not Kind.GONE
     yield _head(status, found)
-    yield labelled(_parts(status, over=not lives), "bold")
+    yield labelled([*_parts(status, width, over=not lives), *_errors(status)], "bold", _NAMES_WIDTH)
     receivers = sorted((status.get("receivers") or {}).items(), key=lambda one: bool(one[1].get("connected")))
     if receivers:
         yield _receivers(receivers[:most], width, lives=lives)
@@ -171,14 +176,14 @@ def _head(status: Status, found: Diagnosis) -> RenderableType:
     return head.append_text(safe_text(f"   {shown(run)}", "not bold dim"))
 
 
-def _parts(status: Status, *, over: bool) -> Iterator[tuple[str, RenderableType]]:
+def _parts(status: Status, width: int, *, over: bool) -> Iterator[tuple[str, RenderableType]]:
     """The figures of the query, its journal and its sink, by the name of the part.
 
-    Rates and waits are left out if the query is ``over``.
+    Rates and waits are left out if the query is ``over``, and troubles if there are none.
     """
     queues, unfit = (status.get(name) or {} for name in ("queues", "unfit"))
     declared: list[tuple[str, str, list[Figure], Status | None]] = [
-        ("query", "", QueryPart.figures(), status),
+        ("query", "", QueryPart.figures(), status if "written_at" in status else None),
         ("totals", "", [*TotalsPart.figures(), *SUMMED], status.get("totals")),
         *(("queue", name, QueuePart.figures(), one) for name, one in queues.items()),
         *(("unfit", name, UnfitPart.figures(), one) for name, one in unfit.items()),
@@ -188,23 +193,52 @@ def _parts(status: Status, *, over: bool) -> Iterator[tuple[str, RenderableType]
     for name, of, figures, part in declared:
         facts = [
             safe_text(f"{one.label} {_value(one, part)}", "yellow" if one.trouble else "")
-            for one in figures
-            if part and one.label and part.get(one.key) and not (over and is_rate(one))
+            for one in sorted(figures, key=lambda one: one.trouble)
+            if part and one.label and (part.get(one.key) or not one.trouble) and not (over and is_rate(one))
         ]
         if facts:
-            yield name, Columns([safe_text(shown(of)), *facts] if of else facts, padding=(0, 3))
+            grid = _grid(facts, width - _NAMES_WIDTH - _GAP)
+            yield name, Group(safe_text(shown(of)), grid) if of else grid
+
+
+def _grid(facts: list[Text], width: int) -> Table:
+    """Facts beside and below one another, each in its place."""
+    grid, abreast = Table.grid(), max(1, width // _FACT_WIDTH)
+    for _ in range(abreast):
+        grid.add_column(width=_FACT_WIDTH, no_wrap=True)
+    for first in range(0, len(facts), abreast):
+        grid.add_row(*facts[first : first + abreast])
+    return grid
+
+
+def _errors(status: Status) -> Iterator[tuple[str, RenderableType]]:
+    """What went wrong last, and when: for the query, its sink, its receivers; once if it is the same."""
+    receivers: Mapping[str, Status] = status.get("receivers") or {}
+    parts = (("query", status.get("ended")), ("sink", status.get("sink")))
+    found = [(name, one.get("failure"), one.get("failed_at")) for name, one in parts if one]
+    found.append(("query", status.get("failure"), status.get("written_at")))
+    found += [(name, one.get("last_error"), one.get("last_error_at")) for name, one in receivers.items()]
+    together: dict[str, list[tuple[str, Any]]] = {}
+    for name, error, at in found:
+        if error:
+            together.setdefault(error, []).append((name, at))
+    for error, which in together.items():
+        ago = duration(min(age(at) for _, at in which))
+        yield "last error", safe_text(f"{ago} ago, {listed([name for name, _ in which])}: {error}")
 
 
 def _receivers(receivers: list[tuple[str, Status]], width: int, *, lives: bool) -> Table:
     # On a narrow terminal the figures with the highest numbers are left out.
     kept = [
-        one for one in ReceiverPart.figures() if 0 < one.column <= (width - _OTHER_WIDTH) // _FIGURE_WIDTH
+        one
+        for one in ReceiverPart.figures()
+        if 0 < one.column <= (width - _OTHER_WIDTH) // (_FIGURE_WIDTH + _GAP)
     ]
-    drawn = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    drawn = Table(box=None, header_style="dim", padding=(0, _GAP, 0, 0))
     drawn.add_column("RECEIVER", overflow="fold")
-    drawn.add_column("STATE", no_wrap=True)
+    drawn.add_column("STATE", min_width=_STATE_WIDTH, no_wrap=True)
     for figure in kept:
-        drawn.add_column(figure.label.upper(), justify="right", no_wrap=True)
+        drawn.add_column(figure.label.upper(), justify="right", min_width=_FIGURE_WIDTH, no_wrap=True)
     for name, one in receivers:
         drawn.add_row(
             safe_text(shown(name)),
@@ -230,9 +264,11 @@ def _state(one: Status, *, lives: bool) -> tuple[str, str]:
 def _value(figure: Figure, part: Status) -> str:
     if figure.key.endswith(("_at", "_since")):
         return f"{duration(age(part.get(figure.key)))} ago" if part.get(figure.key) else "-"
-    value = part.get(figure.key) or 0
-    if value is True:
-        return ""
+    value = part.get(figure.key)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "-"
     if isinstance(figure, Word):
         return shown(str(value))
     if figure.key.endswith("seconds"):

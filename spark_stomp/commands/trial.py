@@ -4,7 +4,8 @@ One connection after the other:
 
 1. subscribes, to see that the queue is empty;
 2. sends messages while nobody subscribes;
-3. subscribes, ACKs the second message alone, and is cut. If nothing came, it sends some more first;
+3. subscribes, ACKs the second message alone, and is cut. If nothing came, some more are sent first, over
+   another connection: some brokers deliver nothing to who has sent it;
 4. subscribes, and ACKs all that comes.
 
 Messages have numbers, from 0. docs/brokers.md explains each check (Another broker).
@@ -90,7 +91,7 @@ class Trial:
             now("sending while nobody subscribes")
             with open_connection(self._connection) as connection:
                 self._send(connection, range(MESSAGES))
-                disconnect(connection, self.dialect, ())
+                disconnect(connection, ())
             now("acknowledging one message, and breaking the connection")
             self.first = self._cut()
             now("waiting for what is redelivered")
@@ -100,11 +101,19 @@ class Trial:
                 self._drained(0)
             raise
 
+    @property
+    def handle(self) -> str:
+        """The header of a MESSAGE by whose value an ACK names it."""
+        return handle_header(self.version)
+
     def _cut(self) -> list[Delivery]:
         with self._subscribed(PREFETCH) as connection:
             self._gather(connection, 1)
             if not self._deliveries:
-                self._send(connection, range(MESSAGES, 2 * MESSAGES))
+                with open_connection(self._connection) as other:
+                    self._send(other, range(MESSAGES, 2 * MESSAGES))
+                    disconnect(other, ())
+                connection.beat()
                 self._gather(connection, 1)
             first = [*self._deliveries]
             if len(first) > 1:
@@ -125,7 +134,7 @@ class Trial:
                 if not self._ack(connection, fresh):
                     return self._deliveries
                 self._gather(connection, 0)
-            disconnect(connection, self.dialect, [self._subscription])
+            disconnect(connection, [self._subscription])
         return self._deliveries
 
     @contextmanager
@@ -133,7 +142,7 @@ class Trial:
         """A connection with a subscription. Messages of others are given back before the error is raised."""
         with open_connection(self._connection) as connection:
             session = connection.session
-            self.dialect = self._connection.dialect(session.server)
+            self.dialect = connection.dialect
             self.version = session.version or "1.0"
             self.individual = "client-individual" in ack_modes(self.version)
             self._deliveries = []
@@ -148,7 +157,7 @@ class Trial:
                 self._request(connection, "SUBSCRIBE", (*own, *window))
                 yield connection
             except UsageError:
-                disconnect(connection, self.dialect, [self._subscription])
+                disconnect(connection, [self._subscription])
                 raise
 
     def _send(self, connection: Connection, numbers: range) -> None:
@@ -164,10 +173,11 @@ class Trial:
 
     def _ack(self, connection: Connection, deliveries: Iterable[Delivery]) -> bool:
         """ACK these deliveries; returns False if that has ended the connection."""
-        name = handle_header(self.version)
         try:
             for _, frame in deliveries:
-                named = ack_headers(self._subscription, frame.get(name) or "", self.version)
+                if not (handle := frame.get(self.handle)):
+                    return False
+                named = ack_headers(self._subscription, handle, self.version)
                 self._request(connection, "ACK", named)
         except StompError as error:
             self.receipts["ACK"], self.failed = error.message, True
@@ -223,9 +233,10 @@ class Finding(NamedTuple):
     seen: str = ""
 
 
-KEPT, REDELIVERED = "kept while nobody subscribes", "redelivered after a cut"
+HANDLE, KEPT, REDELIVERED = "header for the ACK", "kept while nobody subscribes", "redelivered after a cut"
 SINGLE, IDS = "ACK of a single message", "ids that survive"
 UNSEEN: Final = Finding(None, "too little was delivered, or redelivered")
+_REUSED: Final = Finding(False, "two messages had one message-id: it counts from the start again")
 # Not even one more for the trial to ACK alone.
 _ONE_BY_ONE: Final = Finding(None, "it delivers one message, and the next one after its ACK")
 # Characters of the broker's words about a request. What helps often stands at the end.
@@ -240,6 +251,10 @@ def findings(trial: Trial) -> dict[str, Finding]:
         holds = None if command not in trial.receipts else not instead
         found[f"receipt of {command}"] = Finding(holds, shown(instead, _MOST_SAID))
     first, again = dict(trial.first), dict(trial.again)
+    frames = [frame for _, frame in (*trial.first, *trial.again)]
+    named = all(frame.get(trial.handle) for frame in frames)
+    seen = trial.handle if named else f"messages have no {trial.handle}"
+    found[HANDLE] = Finding(named, seen) if frames else Finding(None, "no message came")
     if trial.failed and trial.acked is not None and again and trial.acked not in again:
         seen = f"obeyed, and answered with an ERROR: {trial.receipts['ACK']}"
         found["receipt of ACK"] = Finding(False, shown(seen, _MOST_SAID))
@@ -280,7 +295,7 @@ def _ids(trial: Trial, first: dict[int, Frame], again: dict[int, Frame]) -> Find
     dialect = trial.dialect
     both = [number for number in first if number in again and number != trial.acked]
     if not both or len(first) == 1:
-        return UNSEEN
+        return _REUSED if _reuses_ids(first, again) else UNSEEN
 
     def ids(header: str, frames: Iterable[Frame]) -> list[bytes | None]:
         pairs = [(frame.get(header), frame.get(dialect.id_time_header or "")) for frame in frames]
@@ -298,18 +313,26 @@ def _ids(trial: Trial, first: dict[int, Frame], again: dict[int, Frame]) -> Find
     return Finding(False, "a redelivered message gives a second row")
 
 
+def _reuses_ids(first: dict[int, Frame], again: dict[int, Frame]) -> bool:
+    """Whether two messages have one ``message-id``."""
+    named = {(number, frame.get("message-id")) for one in (first, again) for number, frame in one.items()}
+    ids = [name for _, name in named if name]
+    return len({*ids}) < len(ids)
+
+
 def sentences(found: dict[str, Finding], trial: Trial) -> Iterator[tuple[str, bool]]:
     """What reading and what writing guarantees, and whether that is at least once."""
     ids = found[IDS]
     again = "is recognised" if ids.holds else "gives a second row"
     again += f", {ids.seen}" if ids.seen.startswith("if ") else ""
     # Under STOMP 1.0 every ACK is for all before it. The receiver then ACKs in the order of delivery only.
-    reading = ["receipt of SUBSCRIBE", "receipt of ACK", KEPT, REDELIVERED, SINGLE][
-        : None if trial.individual else 4
+    reading = ["receipt of SUBSCRIBE", "receipt of ACK", HANDLE, KEPT, REDELIVERED, SINGLE][
+        : None if trial.individual else 5
     ]
     kept = "a write succeeds once every message is confirmed"
     untried = (
-        f"Not tried: a restart of the broker, more than {MESSAGES} messages, and messages that wait for long"
+        f"Not tried: a restart of the broker, more than {MESSAGES} messages, messages that wait for long, "
+        "and names with wildcards, which a broker may confirm and never serve"
     )
     for what, needs, promise in (
         ("Reading", reading, f"every message gives a row. One that is redelivered {again}"),

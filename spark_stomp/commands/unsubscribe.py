@@ -54,13 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _unsubscribe(options: SourceOptions) -> None:
     with open_connection(options.connection) as connection:
-        dialect = connection.dialect
-        for topic, subscription in _subscriptions(dialect, options).items():
-            _end(connection, dialect, topic, subscription, options.connection.connect_timeout)
+        for topic, subscription in _subscriptions(connection.dialect, options).items():
+            _end(connection, topic, subscription, options.connection.connect_timeout)
             # Only ActiveMQ says whether there was one.
             text = f"{topic}: the broker has no durable subscription {options.durable_name} any more"
             sys.stdout.write(line(text) + "\n")
-        disconnect(connection, dialect, ())
+        disconnect(connection, ())
 
 
 def _subscriptions(dialect: Dialect, options: SourceOptions) -> dict[str, Subscription]:
@@ -79,10 +78,8 @@ def _subscriptions(dialect: Dialect, options: SourceOptions) -> dict[str, Subscr
     return {topic: subscription for topic, subscription in chosen.items() if not dialect.is_queue(topic)}
 
 
-def _end(
-    connection: Connection, dialect: Dialect, topic: str, subscription: Subscription, timeout: float
-) -> None:
-    session = connection.session
+def _end(connection: Connection, topic: str, subscription: Subscription, timeout: float) -> None:
+    session, dialect = connection.session, connection.dialect
     # Brokers that do not know a subscription by its name end the one that is open.
     if dialect.durable_topics is not None and not dialect.durable_topics.ended_by_name:
         receipt = session.new_receipt()

@@ -21,7 +21,7 @@ exit codes:
   2    the arguments are wrong, or there is no such file or folder
   10   an error ended it
   11   its process is gone: killed, or its machine is away
-  12   it ended within a batch, or its sink failed
+  12   it ended within a batch, or its sink failed, and why is not known here
   13   no connection to the broker, or the broker does not answer
   14   the broker confirms nothing: memory or disk is full
   15   memory is full, or Spark has worked on one batch for half an hour
@@ -33,7 +33,6 @@ exit codes:
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import sys
 import time
@@ -46,31 +45,41 @@ from rich.text import Text
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.known import GENERIC
+from spark_stomp.brokers.standing import Standing, waits
 from spark_stomp.commands import FAILED
 from spark_stomp.commands.connecting import add_option_arguments, given_options, with_login
 from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
 from spark_stomp.commands.screen import Screen, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.errors import (
+    ClientIdInUse,
     ConnectFailed,
     ConnectionLost,
     ConnectTimeout,
+    DestinationRefused,
     HeartbeatLost,
+    JournalFull,
+    LoginRefused,
+    NotStompServer,
     OptionError,
+    PasswordUnreadable,
     ReceiptTimeout,
     StompError,
+    SubscribeTimeout,
+    TlsRefused,
     UnsupportedError,
+    VersionError,
 )
 from spark_stomp.options import ConnectionOptions, parse_sink_options
 from spark_stomp.options.connection_options import TlsOptions
 from spark_stomp.options.fields import options_of
 from spark_stomp.quoting import counted, line, listed, shown
 from spark_stomp.receiver import disconnect
-from spark_stomp.source.waiting import EMPTY_OR_TAKEN
+from spark_stomp.source.waiting import nothing_new
 from spark_stomp.status.figure import Status
 from spark_stomp.transport import open_connection
 from spark_stomp.transport.connect import at_peer
-from spark_stomp.transport.standing import Standing, Told, standing, takes_messages, waits, why_withheld
+from spark_stomp.transport.standing import standing, takes_messages
 
 # The options of a query that a connection needs, by their keys in the status. Only the query itself may have
 # its client id.
@@ -92,9 +101,21 @@ _IDLE: Final = 5.0
 # Errors that say something of the broker, and not only of this machine or of a password.
 _AWAY: Final = (ConnectFailed, ConnectTimeout, ConnectionLost, HeartbeatLost, ReceiptTimeout)
 # Errors about which a connection from here may say more.
-_OF_CONNECTIONS: Final = re.compile(
-    r"\[STOMP_(CONNECT|NOT_A_STOMP|TLS|LOGIN|CLIENT_ID|PASSWORD|VERSION|HEARTBEAT|DESTINATION|SUBSCRIBE)"
-)
+_OF_CONNECTIONS: Final = {
+    error.code
+    for error in (
+        *_AWAY,
+        ClientIdInUse,
+        DestinationRefused,
+        LoginRefused,
+        NotStompServer,
+        PasswordUnreadable,
+        SubscribeTimeout,
+        TlsRefused,
+        VersionError,
+    )
+}
+_AGAIN: Final = "then start the query again: what was not committed comes again"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -112,8 +133,8 @@ def run(arguments: argparse.Namespace) -> int:
         return status, diagnose(status, place.silence)
 
     def told(status: Status, found: Diagnosis) -> tuple[Kind, list[Text]]:
-        answer = _ask(status, arguments, own=place.is_own)
-        found = _with_answer(found, status, answer)
+        answer = _with_password(_ask(status, arguments, own=place.is_own), status, found)
+        found = _with_answer(found, status, answer, place.silence)
         if shares := status.get("shares_with"):
             told = f". Another source of its program (query {listed(shares)}) reads a queue of it too"
             found = replace(found, text=f"{found.text}{told}: each gets a part of the messages")
@@ -149,6 +170,7 @@ class _Answer:
     - ``standing``: the figures of the queue, if the query has only one.
     - ``ready``, ``withheld``: how many messages wait, and how many of them a query should get that has none.
     - ``alarm``: why the broker takes no messages.
+    - ``has_another_password``: whether it takes the password of this question, and refused the query's.
     - ``error``: why it could not be asked.
     """
 
@@ -159,6 +181,7 @@ class _Answer:
     ready: int = 0
     withheld: int = 0
     alarm: str | None = None
+    has_another_password: bool = False
     error: StompError | None = None
 
 
@@ -253,8 +276,8 @@ def _asked(
         connection.require_open()
         took = time.monotonic() - begun
         server, peer = connection.session.server, connection.peer
-        dialect = options.dialect(server)
-        disconnect(connection, dialect, (), _PATIENCE)
+        dialect = connection.dialect
+        disconnect(connection, (), _PATIENCE)
     login = f" {options.login}" if options.login else ""
     text = f"{shown(server or 'the broker')} at {peer} answered{login} in {took * 1000:.0f} ms"
     found: Standing | None = None
@@ -269,9 +292,9 @@ def _asked(
         text += f"; {queue}: {found}"
         alarm = alarm or found.alarm
         ready += found.ready or 0
-        withheld += Told(found, 0.0, 0.0, 0, dialect).withheld
+        withheld += found.withheld
     may_be_blocked = status.get("waiting_on") in ("spark", "acks") and status.get("sink")
-    if alarm is None and may_be_blocked and dialect.name == "rabbitmq" and not takes_messages(options, peer):
+    if alarm is None and may_be_blocked and not takes_messages(options, dialect, peer):
         alarm = "it reads nothing of who sends, because it has an alarm for memory or disk"
     if alarm is not None:
         text += f"; {alarm}"
@@ -282,18 +305,32 @@ def _selector(status: Status) -> str | None:
     return (status.get("options") or {}).get("selector")
 
 
-def _with_answer(found: Diagnosis, status: Status, answer: _Answer) -> Diagnosis:
+def _with_password(answer: _Answer, status: Status, found: Diagnosis) -> _Answer:
+    """The answer, and whether the query has another password than the one of this question."""
+    same_login = answer.options.get("login") == (status.get("options") or {}).get("login")
+    if not same_login:
+        return answer
+    if answer.dialect is not None and found.code == LoginRefused.code:
+        text = f"{answer.text}; it takes this password, and has refused that of the query, which is another"
+        return replace(answer, text=text, has_another_password=True)
+    connected = any(one.get("connected") for one in _receivers(status))
+    if isinstance(answer.error, LoginRefused) and status.get("running") and connected:
+        return replace(answer, text=f"{answer.text}. The query is connected, with another password")
+    return answer
+
+
+def _with_answer(found: Diagnosis, status: Status, answer: _Answer, silence: float) -> Diagnosis:
     """The diagnosis, with what the broker said."""
     runs = status.get("running") and found.kind not in (Kind.FAILED, Kind.GONE, Kind.UNFINISHED)
     if runs and answer.alarm is not None:
         return replace(found, kind=Kind.BLOCKED, text=f"{found.text}. The broker: {answer.alarm}")
     if runs and isinstance(answer.error, _AWAY) and found.kind is not Kind.CONNECTION:
         return replace(found, kind=Kind.CONNECTION, text=f"{found.text}. The broker does not answer")
-    if answer.standing is not None and EMPTY_OR_TAKEN in found.text:
-        told = waits([answer.standing], len(_receivers(status)))
-        found = replace(found, text=found.text.replace(EMPTY_OR_TAKEN, f" ({told})"))
     unacked = sum(one.get("unacked") or 0 for one in _receivers(status))
     idle = runs and status.get("waiting_on") == "broker" and not unacked
+    if idle and answer.standing is not None:
+        waiting = nothing_new(waits([answer.standing], len(_receivers(status))))
+        found = diagnose({**status, "waiting_for": waiting}, silence)
     if idle and answer.withheld and found.kind is Kind.FINE and age(status.get("waiting_since")) > _IDLE:
         return replace(found, kind=Kind.WITHHELD)
     return found
@@ -303,46 +340,73 @@ def _with_answer(found: Diagnosis, status: Status, answer: _Answer) -> Diagnosis
 
 
 def _next_step(found: Diagnosis, status: Status, answer: _Answer, path: str) -> str:
-    host, failure = status.get("host"), str(status.get("failure"))
-    again = "then start the query again: what was not committed comes again"
-    if found.kind is Kind.FAILED and _OF_CONNECTIONS.match(failure):
-        return f"{_probe(answer)}; {again}"
+    if found.kind is Kind.FAILED:
+        return f"{_correction(found, status, answer)}; {_AGAIN}"
+    if found.kind is Kind.FINE:
+        return _if_fine(status, answer, path)
+    host = status.get("host")
+    given = "give the query the password that the broker takes"
     steps = {
-        Kind.FAILED: f"correct what the error says, {again}",
         Kind.GONE: f"dmesg -T | grep -i 'killed process'  # on {host}: out of memory; of a container look "
-        f"for OOMKilled or exit code 137 (kubectl describe pod, docker inspect); {again}",
-        Kind.UNFINISHED: f"grep -n -e STOMP_ -e 'Caused by' DRIVER_LOG  # the error of the batch; {again}",
-        Kind.CONNECTION: _probe(answer),
+        f"for OOMKilled or exit code 137 (kubectl describe pod, docker inspect); {_AGAIN}",
+        Kind.UNFINISHED: "read the error where the program printed it, or query.exception(); "
+        f"spark_stomp.reason(error, {path!r}) in it would have kept it for this line; {_AGAIN}",
+        Kind.CONNECTION: given if answer.has_another_password else _probe(answer),
         Kind.BLOCKED: (answer.dialect or GENERIC).blocked,
-        Kind.QUEUE: _of_queue(str(status.get("waiting_for"))),
+        Kind.QUEUE: _of_queue(status),
         Kind.WITHHELD: f"look at the queue in the broker's management: {_why_withheld(status, answer)}",
-        Kind.SLOW: f"Spark's UI (port 4040 of {host}, Structured Streaming) shows what the batch does",
+        Kind.SLOW: _in_batch(status),
     }
-    waits = {
-        "spark": steps[Kind.SLOW],
-        "commit": "set checkpointLocation of the source to the checkpoint of the query",
-        "journal": f"df -h  # on {host}: the journal's disk is slow, or journalMaxBytes is reached",
-        "messages": "nothing, or set a shorter maxTriggerDelay",
-        "trigger": "nothing, or set a shorter trigger",
-    }
-    if found.kind is Kind.FAILED and "No space left" in failure:
-        return f"df -h  # on {host}; {again}"
-    if found.kind is Kind.FINE and not status.get("running") and answer.ready:
-        return f"start the query again, and it gets the {counted(answer.ready, 'message')} that wait"
-    if found.kind is Kind.FINE and status.get("shares_with"):
-        return "read the queue once: one DataFrame in one query, foreachBatch, or a table that others read"
-    watch = f"nothing; spark-stomp status {shlex.quote(path)} shows how it goes on"
-    return steps.get(found.kind) or waits.get(str(status.get("waiting_on"))) or watch
+    return steps[found.kind]
 
 
-def _of_queue(waits: str) -> str:
-    if "was deleted" in waits:
+def _of_queue(status: Status) -> str:
+    if status.get("waiting_on") == "deleted":
         return "stop the query, delete the queue that it has made, declare it as it was, and start again"
     return "correct the name in load(...), start again, and delete the queue that the mistake made"
 
 
+def _correction(found: Diagnosis, status: Status, answer: _Answer) -> str:
+    """What mends an error that has ended the query."""
+    if answer.has_another_password:
+        return "give the query the password that the broker takes"
+    if found.code in _OF_CONNECTIONS:
+        return _probe(answer)
+    if found.code == JournalFull.code:
+        return f"{_room(status)}: make room for what it wanted"
+    return "correct what the error says"
+
+
+def _if_fine(status: Status, answer: _Answer, path: str) -> str:
+    show = f"spark-stomp status {shlex.quote(path)} shows how it goes on"
+    if not status.get("running"):
+        if answer.ready:
+            return f"start the query again, and it gets the {counted(answer.ready, 'message')} that wait"
+        return "nothing; start the query again, and it goes on where it was"
+    if status.get("shares_with"):
+        return "read the queue once: one DataFrame in one query, foreachBatch, or a table that others read"
+    steps = {
+        "spark": _in_batch(status) if status.get("batch_since") else f"nothing, it is starting; {show}",
+        "commit": "set checkpointLocation of the source to the checkpoint of the query",
+        "journal": f"{_room(status)}: it is slow, or journalMaxBytes is reached",
+        "messages": "nothing, or set a shorter maxTriggerDelay",
+        "trigger": "nothing, or set a shorter trigger",
+    }
+    return steps.get(str(status.get("waiting_on"))) or f"nothing; {show}"
+
+
+def _in_batch(status: Status) -> str:
+    return f"Spark's UI (port 4040 of {status.get('host')}, Structured Streaming) shows what the batch does"
+
+
+def _room(status: Status) -> str:
+    """The command that shows how full the disk of the journal is."""
+    journal = (status.get("options") or {}).get("journal") or "JOURNAL"
+    return f"df -h {shlex.quote(str(journal))}  # on {status.get('host')}, the journal's disk"
+
+
 def _why_withheld(status: Status, answer: _Answer) -> str:
-    return why_withheld((answer.dialect or GENERIC).name, _selector(status))
+    return (answer.dialect or GENERIC).asks.why_withheld(_selector(status))
 
 
 def _probe(answer: _Answer) -> str:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import cast
 
 from spark_stomp import __version__
+from spark_stomp.deadline import Deadline
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.devbroker.peer import HIGH_WATER, Faults, Peer
 from spark_stomp.devbroker.queues import QueueView
@@ -209,9 +210,9 @@ class DevBroker:
         Raises:
             TimeoutError: ``predicate`` was not true within ``timeout`` seconds. The text names ``what``.
         """
-        deadline = time.monotonic() + timeout
+        deadline = Deadline.after(timeout)
         while not predicate():
-            if time.monotonic() >= deadline:
+            if deadline.passed:
                 raise TimeoutError(f"waited {timeout:g} s in vain for {what}")
             with self._changed:
                 self._changed.wait(_POLL_SECONDS)

@@ -4,5 +4,6 @@ Each run has its own token. Off the loopback interface connections use TLS by de
 prove that they have the run's key pair.
 """
 
-from spark_stomp.frameserver.client import FrameServerAddress, RangeTicket, fetch, report
+from spark_stomp.frameserver.client import fetch, report
 from spark_stomp.frameserver.server import FrameServer, open_frame_server
+from spark_stomp.frameserver.wire import FrameServerAddress, RangeTicket

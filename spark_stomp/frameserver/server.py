@@ -23,9 +23,10 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import OptionError, StompError
 from spark_stomp.frame_batch import FrameBatch, grouped
-from spark_stomp.frameserver.client import (
+from spark_stomp.frameserver.wire import (
     IDLE,
     REPORT,
     FrameServerAddress,
@@ -285,12 +286,12 @@ def listening(host: str, port: int, patience: float) -> socket.socket:
     """
     family, _, _, _, at = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    deadline = time.monotonic() + patience
+    deadline = Deadline.after(patience)
     while True:
         try:
             return socket.create_server(at, family=family, dualstack_ipv6=both)
         except OSError as error:
-            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+            if error.errno != errno.EADDRINUSE or deadline.passed:
                 raise
         time.sleep(_LISTEN_POLL)
 

@@ -20,4 +20,3 @@ Invariants:
 """
 
 from spark_stomp.journal.journal import Journal, JournalSettings, open_journal
-from spark_stomp.journal.store import NoRoom

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from spark_stomp.errors import JournalDamaged, JournalError, JournalTrimmed, UnsupportedError
+from spark_stomp.errors import JournalDamaged, JournalError, JournalFull, JournalTrimmed, UnsupportedError
 from spark_stomp.files import resolve, without_credentials
 from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
 from spark_stomp.journal.formats import (
@@ -31,7 +31,7 @@ from spark_stomp.journal.formats import (
 )
 from spark_stomp.journal.objects import FrameObjects
 from spark_stomp.journal.opening import Found, WriterFence, list_and_read, refuse_old_form
-from spark_stomp.journal.store import NoRoom, Objects, open_store
+from spark_stomp.journal.store import Objects, open_store
 from spark_stomp.logs import get_log
 
 log = get_log(__name__)
@@ -180,7 +180,7 @@ class Journal:
     def append(self, batches: Sequence[FrameBatch]) -> list[int]:
         """Make ``batches`` durable; returns the position of the first frame of each batch.
 
-        After NoRoom none of them is there.
+        After JournalFull none of them is there.
         """
         positions, put, end = list[int](), list[FramesName](), self._end
         for batch in batches:
@@ -190,11 +190,11 @@ class Journal:
             try:
                 for group, first in self._grouped(batches, positions):
                     put.append(self._frames.put(group, first, self._committed, self.writer))
-            except NoRoom:
+            except JournalFull:
                 for name in put:
                     self._delete(name)
                 # The next run can delete what is committed, and so make room.
-                with suppress(NoRoom):
+                with suppress(JournalFull):
                     self._put_state()
                 raise
             self._fence.check()
@@ -306,7 +306,7 @@ class Journal:
             raise self._failure
         try:
             yield
-        except NoRoom:
+        except JournalFull:
             raise
         except JournalError as error:
             self._failure = error

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from spark_stomp.errors import JournalDamaged
+from spark_stomp.errors import JournalDamaged, JournalFull
 from spark_stomp.frame_batch import FrameBatch, FrameIndex, MessageKey
 from spark_stomp.journal.formats import (
     FRAMES,
@@ -35,7 +35,7 @@ from spark_stomp.journal.formats import (
     parse_head,
     unpack_keys,
 )
-from spark_stomp.journal.store import NoRoom, Objects
+from spark_stomp.journal.store import Objects
 from spark_stomp.quoting import counted
 
 # --- frames
@@ -208,7 +208,7 @@ class DedupLog:
         self._keys.extend(keys)
         if len(self._names) > _MOST_OBJECTS:
             # If there is no room, a later append does this.
-            with suppress(NoRoom):
+            with suppress(JournalFull):
                 self._merge(writer)
 
     def clear(self, writer: WriterName) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -26,7 +27,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow.fs as fs
 
-from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
+from spark_stomp.deadline import Deadline
+from spark_stomp.errors import JournalError, JournalFull, JournalInUse, JournalUnwritable
 from spark_stomp.files import (
     FILE_ERRORS,
     PRIVATE_FOLDER,
@@ -56,10 +58,6 @@ _LOCK_POLL: Final = 0.1
 _WITHOUT_FOLDERS: Final = ("s3", "gcs", "gs")
 # The errors of file systems that cannot sync a folder.
 _CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EISDIR)
-
-
-class NoRoom(JournalUnwritable):
-    """A disk or mount had no room for an object. Nothing of it is there, and it was never complete."""
 
 
 class Store(Protocol):
@@ -126,7 +124,7 @@ class FolderStore:
 
     One of them, the reserve, only takes up room. It is given up if there is none, for anything but frames: on
     a full disk no journal could be opened otherwise, and nothing be deleted. Frames are put only while it is
-    there. A put raises NoRoom if there is no room.
+    there. A put raises JournalFull if there is no room.
     """
 
     def __init__(self, root: str, reserve_bytes: int = _RESERVE_BYTES) -> None:
@@ -151,7 +149,7 @@ class FolderStore:
             if is_frames and not reserve.exists():
                 self._put(RESERVE, bytes(self._reserve_bytes))
             self._put(path, data)
-        except NoRoom:
+        except JournalFull:
             reserve.unlink(missing_ok=True)
             if is_frames:
                 raise
@@ -184,7 +182,9 @@ class FolderStore:
                 raise
             # No listing counts the cut-off file, and others need its room.
             target.unlink(missing_ok=True)
-            raise unwritable(str(self._root), error, NoRoom) from error
+            free = shutil.disk_usage(self._root).free
+            why = f"{error.strerror}: {len(data):,} bytes were wanted, and {free:,} are free"
+            raise unwritable(str(self._root), why, JournalFull) from error
         _sync_folder(target.parent)
 
     def get(self, path: str) -> bytes:
@@ -246,7 +246,7 @@ class Objects:
     def put(self, path: str, data: bytes) -> None:
         """Put an object. It is durable when this returns; after an error it may exist, or appear later.
 
-        After NoRoom nothing of it is there.
+        After JournalFull nothing of it is there.
         """
         self._writing(lambda: self._store.put(path, data))
 
@@ -342,13 +342,13 @@ class Disk(Objects):
 
     def _locked(self) -> int:
         descriptor = open_file(self._root / LOCK, os.O_RDWR | os.O_CREAT)
-        deadline = time.monotonic() + self.lock_timeout
+        deadline = Deadline.after(self.lock_timeout)
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return descriptor
             except BlockingIOError:
-                if time.monotonic() >= deadline:
+                if deadline.passed:
                     os.close(descriptor)
                     raise JournalInUse(
                         f"the journal at {self.shown} is in use by another query; each query needs its own. "
@@ -372,7 +372,7 @@ def unwritable(
     where: str, why: object, kind: type[JournalUnwritable] = JournalUnwritable
 ) -> JournalUnwritable:
     """The error for a journal at ``where`` that cannot be written."""
-    remedy = ". Make room there, and start the query again" if kind is NoRoom else ""
+    remedy = ". Make room there, and start the query again" if kind is JournalFull else ""
     return kind(
         f"the journal at {where} cannot be written: {why}. Messages that are not in the journal were neither "
         f"given to Spark nor ACKed, and stay on the broker{remedy}"

@@ -243,8 +243,10 @@ def _shown(option: Option, raw: str) -> str:
 
 def _told(option: Option, raw: str) -> str | None:
     """The text of an option for the status; None if it may be a secret, or leads nowhere elsewhere."""
-    is_path = option.kind in (PEM, KEY_FILE, PASSWORD_FILE) and raw.startswith("/")
-    hidden = option.secret or not option.in_repr or not (option.kind.shown or is_path)
+    # A URI may have a secret, a path of this machine has none.
+    may_be_path = option.kind in (PEM, KEY_FILE, PASSWORD_FILE) or not option.in_repr
+    is_path = may_be_path and raw.startswith("/")
+    hidden = option.secret or not (is_path or (option.in_repr and option.kind.shown))
     in_url = option.kind is ENDPOINTS and redacted(raw) != raw
     return None if hidden or in_url or has_private_key(raw) else raw
 

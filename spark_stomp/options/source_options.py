@@ -175,7 +175,10 @@ class SourceOptions:
         in_repr=False,
     )
     id_header: str | None = READS.optional(
-        "idHeader", NAME, "Header with an id that survives redelivery.", note="the dialect's"
+        "idHeader",
+        NAME,
+        "Header with an id that survives redelivery.",
+        note="that of the broker, if it has one",
     )
     fail_on_data_loss: bool = READS.option(
         "failOnDataLoss",
@@ -225,8 +228,8 @@ class SourceOptions:
         "amqpBodies",
         choice("decoded", "raw"),
         "decoded",
-        "What becomes of [bodies in the encoding of AMQP 1.0](payloads.md#amqp-10): decoded, or the octets "
-        "as they came.",
+        "What becomes of [bodies in the encoding of AMQP 1.0](other-protocols.md#amqp-10): decoded, or the "
+        "octets as they came.",
     )
     frame_server_host: str | None = SOURCE.optional(
         "frameServerHost",

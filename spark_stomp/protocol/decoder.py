@@ -12,7 +12,6 @@ STOMP 1.2 "Augmented BNF", "Size Limits", "Header content-length", "Body".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from spark_stomp.errors import FrameSyntaxError, LimitExceeded, RemoteProtocolError
@@ -449,15 +448,6 @@ class FrameDecoder(FrameReader):
             self._fail(error)
             raise
         return self._take_frame(event) if isinstance(event, FrameHead) else event
-
-
-def frames_in(data: bytes, version: str, limits: Limits | None = None) -> Iterator[Frame]:
-    """The complete frames in ``data``. Raises RemoteProtocolError at the first one that is not valid."""
-    decoder = FrameDecoder(version, limits)
-    decoder.receive_data(data)
-    while (event := decoder.next_event()) is not NEED_DATA:
-        if isinstance(event, Frame):
-            yield event
 
 
 def _match_end(pattern: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int:

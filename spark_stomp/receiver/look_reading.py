@@ -17,6 +17,7 @@ from typing import Final
 
 from spark_stomp.brokers import Subscription, subscription_id
 from spark_stomp.brokers.rabbitmq import BY_NAME, NO_QUEUE, stream_name
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.protocol import MalformedMessage, MessageBlock, read_message
 from spark_stomp.protocol.frames import HeaderPairs
@@ -47,7 +48,7 @@ class LookReading(Reading):
 
     def __init__(self, common: Common, turn: Turn, before: Reading | None = None) -> None:
         super().__init__(common, turn, before)
-        self._deadline = time.monotonic() + self._options.max_drain_time
+        self._deadline = Deadline.after(self._options.max_drain_time)
         self._destination_of = {subscription_id(one).encode(): one for one in turn.destinations}
         self.taken: Counter[str] = Counter()
         self.ended: set[str] = set()
@@ -70,8 +71,8 @@ class LookReading(Reading):
         if self.complete:
             return None
         silent = max(since, self._reader.active_at(self.last_active)) + self._options.idle_timeout
-        left = min(silent, self._deadline) - time.monotonic()
-        self.is_late = left <= 0 and self._deadline < silent
+        left = min(silent, self._deadline.at) - time.monotonic()
+        self.is_late = left <= 0 and self._deadline.at < silent
         return left
 
     # Everything below runs in the receiver's thread.

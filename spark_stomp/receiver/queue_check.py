@@ -147,7 +147,7 @@ class QueueCheck:
             log.warning(
                 "RabbitMQ has no queue %s: the subscription declares it, and it is empty. Check the name if "
                 "you did not expect that",
-                destination.removeprefix("/queue/"),
+                destination,
             )
         except UnsupportedError:
             raise

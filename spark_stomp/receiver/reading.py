@@ -25,8 +25,9 @@ from functools import partial
 from typing import Final
 
 from spark_stomp.brokers import Dialect, Subscription, dialect_for
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import MalformedMessageError, StompError
-from spark_stomp.logs import get_log
+from spark_stomp.logs import Once, get_log
 from spark_stomp.protocol import (
     ErrorReceived,
     Event,
@@ -71,9 +72,9 @@ _DISCONNECT_MAX_BYTES = 32 << 20
 
 
 class Stopping(threading.Event):
-    """Set when a receiver is to end. ``deadline``: until when, in monotonic seconds; None before."""
+    """Set when a receiver is to end. ``deadline``: until when; None before."""
 
-    deadline: float | None = None
+    deadline: Deadline | None = None
 
 
 @dataclass
@@ -86,7 +87,8 @@ class Common:
         notify: is called whenever the status of the receiver may have changed.
         connections: how it stands with them.
         busy: how many destinations may have messages at a time, as far as memory is concerned.
-        warned: what was warned of.
+        once: warns of what the log says once.
+        forgetful: queues whose messages the broker may not deliver again. Another thread may add some.
     """
 
     settings: ReceiverSettings
@@ -95,7 +97,8 @@ class Common:
     stopping: Stopping = field(default_factory=Stopping)
     connections: ConnectionStatus = field(default_factory=lambda: ConnectionStatus(since=time.time()))
     busy: int = 1
-    warned: set[str] = field(default_factory=set)
+    once: Once = field(default_factory=lambda: Once(log))
+    forgetful: frozenset[str] = frozenset()
     reader: BoundedReader = field(init=False)
     queues: QueueCheck = field(init=False)
 
@@ -159,9 +162,13 @@ class Reading:
 
     @property
     def lost(self) -> list[str]:
-        """The ids of the subscriptions whose messages the broker does not redeliver."""
-        redelivers, durable = self.dialect.redelivers, self._settings.durable
-        return [name for name, one in self.subscriptions.items() if not redelivers(one, durable=durable)]
+        """The ids of the subscriptions whose messages the broker does not redeliver, or not all of them."""
+        redelivers, durable, known = self.dialect.redelivers, self._settings.durable, self._common.forgetful
+        return [
+            name
+            for name, one in self.subscriptions.items()
+            if one in known or not redelivers(one, durable=durable)
+        ]
 
     @property
     def _narrows(self) -> bool:
@@ -281,11 +288,6 @@ class Reading:
             max_bytes=self._settings.max_buffered_bytes,
         )
 
-    def _warn_once(self, subject: str, text: str) -> None:
-        if subject not in self._common.warned:
-            self._common.warned.add(subject)
-            log.warning("%s", text)
-
     # --- frames and ACKs
 
     def receive(self, connection: Connection) -> None:
@@ -314,14 +316,13 @@ class Reading:
 
     def end(self, connection: Connection) -> None:
         """End in order: send the ACKs that are due, await their receipts, DISCONNECT."""
-        deadline = self._common.stopping.deadline or time.monotonic() + DISCONNECT_TIMEOUT
-        while time.monotonic() < deadline:
+        deadline = self._common.stopping.deadline or Deadline.after(DISCONNECT_TIMEOUT)
+        while not deadline.passed:
             more_acks = self._send_acks(connection)
             if not more_acks and not self._deliveries.receipts_awaited:
                 break
-            timeout = 0.0 if more_acks else deadline - time.monotonic()
-            self._handle(connection, connection.poll(max(0.0, timeout)))
-        disconnect(connection, self.dialect, self.subscriptions, max(0.0, deadline - time.monotonic()))
+            self._handle(connection, connection.poll(0.0 if more_acks else deadline.left()))
+        disconnect(connection, self.subscriptions, deadline.left())
 
     def _handle(self, connection: Connection, events: Sequence[Event]) -> None:
         for event in events:
@@ -335,7 +336,7 @@ class Reading:
                 self._deliveries.confirm(event.receipt_id)
                 self._reader.receipt_came()
             elif isinstance(event, Frame):
-                self._warn_once("stray", foreign_message(event))
+                self._common.once.warning("stray", "%s", foreign_message(event))
             elif isinstance(event, ErrorReceived):
                 raise connection.error_of(event)
         if events:
@@ -365,7 +366,7 @@ class Reading:
         self._take_new(connection, block, version)
         self.last_active = time.monotonic()
         for subject, warning in redelivery_warnings(self.dialect, self._settings, self._deliveries):
-            self._warn_once(subject, warning)
+            self._common.once.warning(subject, "%s", warning)
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         """Take the messages of ``block``, which has their handles."""
@@ -397,17 +398,14 @@ class Reading:
 
 
 def disconnect(
-    connection: Connection,
-    dialect: Dialect,
-    subscriptions: Iterable[str],
-    timeout: float = DISCONNECT_TIMEOUT,
+    connection: Connection, subscriptions: Iterable[str], timeout: float = DISCONNECT_TIMEOUT
 ) -> None:
     """End what has all it wants: UNSUBSCRIBE if that returns the messages at no cost, DISCONNECT.
 
     Some brokers close the connection without the receipt of DISCONNECT. Nothing depends on it.
     """
     try:
-        for name in subscriptions if dialect.unsubscribe_returns else ():
+        for name in subscriptions if connection.dialect.unsubscribe_returns else ():
             connection.request("UNSUBSCRIBE", (("id", name),))
         connection.disconnect(timeout, _DISCONNECT_MAX_BYTES)
     except StompError as error:

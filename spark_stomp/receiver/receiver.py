@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import (
     ConnectFailed,
     MalformedMessageError,
@@ -138,12 +139,16 @@ class Receiver:
             reading.useless = error
             self.wake()
 
-    def stop(self, timeout: float) -> None:
-        """End the receiver within ``timeout`` seconds: ACK what is committed, await receipts, DISCONNECT."""
-        self._common.stopping.deadline = time.monotonic() + timeout
+    def keep(self, queues: frozenset[str]) -> None:
+        """What comes by these queues stays if the connection breaks. They stay known."""
+        self._common.forgetful |= queues
+
+    def stop(self, deadline: Deadline) -> None:
+        """End the receiver by then: ACK what is committed, await receipts, DISCONNECT."""
+        self._common.stopping.deadline = deadline
         self._common.stopping.set()
         self.wake()
-        self._worker.stop(timeout + _JOIN_MARGIN)
+        self._worker.stop(deadline.left() + _JOIN_MARGIN)
         self._deliveries.close()
 
     # Everything below runs in the receiver's thread.
@@ -201,7 +206,7 @@ class Receiver:
         reading, common = self.reading, self._common
         if not reading.retries:
             if common.stopping.deadline is None:
-                self._failure, common.stopping.deadline = error, 0.0
+                self._failure, common.stopping.deadline = error, Deadline.after(0.0)
             return
         now, was_connected = common.reader.clock(), common.connections.connected
         end = reading.how_it_ended(error)

@@ -49,6 +49,7 @@ class ConnectionStatus:
         forgotten: how many connections were given up because the broker had forgotten a subscription.
         attempts: how many attempts to connect have failed since ``since``.
         last_error: why the last connection or attempt failed; None if none did.
+        last_error_code: its code.
         last_error_at: when the last connection or attempt failed; None if none did.
         dialect: that of the broker; None before the first subscription.
         peer: the address of the broker; empty before the first subscription.
@@ -61,6 +62,7 @@ class ConnectionStatus:
     forgotten: int = 0
     attempts: int = 0
     last_error: str | None = None
+    last_error_code: str | None = None
     last_error_at: float | None = None
     dialect: Dialect | None = None
     peer: str = ""
@@ -109,6 +111,7 @@ class ConnectionStatus:
             attempts=0 if self.connected else self.attempts + 1,
             forgotten=self.forgotten + isinstance(error, SubscriptionForgotten),
             last_error=str(error)[:_SHOWN],
+            last_error_code=error.code,
             last_error_at=now,
         )
 

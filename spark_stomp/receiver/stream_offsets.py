@@ -31,6 +31,7 @@ from typing import Final, Literal
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.rabbitmq import OFFSET, without_filters
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import ConnectionLost, RemoteProtocolError, StompError, UnsupportedError
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import (
@@ -150,14 +151,14 @@ def first_offset(options: SourceOptions, destination: str, peer: str) -> int:
     """The offset of the first message. Raises ConnectionLost if none comes within ``connectTimeout``."""
     timeout = options.connection.connect_timeout
     with _looking(options, destination, peer, "first") as look:
-        until = time.monotonic() + timeout
+        deadline = Deadline.after(timeout)
         while look.first is None:
-            if (left := until - time.monotonic()) <= 0:
+            if deadline.passed:
                 raise ConnectionLost(
                     f"{peer} sent no first message of the stream {destination} within connectTimeout "
                     f"({timeout:g}s)"
                 )
-            look.poll(left)
+            look.poll(deadline.left())
         return look.first
 
 

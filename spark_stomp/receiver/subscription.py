@@ -223,10 +223,8 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
         )
     if not (dialect.id_header or options.id_header or settings.of_stream) and speaks:
         yield (
-            f"messages of {dialect.name} carry no id that survives redelivery: stable_id is null in all "
-            "rows, so that dropDuplicates by it keeps one row, and a redelivered message may give a second "
-            "row, also with a journal. timestamp is null if the producer sets none; received_at never is. If "
-            "your producers set an id, name its header in idHeader"
+            f"messages of {dialect.name} carry no id that survives redelivery: stable_id is null, and a "
+            "redelivered message may give a second row. Name a header of your producers in idHeader"
         )
 
 

@@ -30,7 +30,7 @@ from spark_stomp.arrow.columns import text_of
 from spark_stomp.brokers import Dialect
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import RowRefused, SinkRowError, StompError
-from spark_stomp.logs import get_log
+from spark_stomp.logs import Once, get_log
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import Frame, FrameDecoder, Limits, encode_frame
 from spark_stomp.quoting import quoted
@@ -42,10 +42,8 @@ from spark_stomp.sink.window import EncodedSlice, receipt_id
 
 log = get_log(__name__)
 
-# Warnings of this process about brokers and destinations. There are at most _MOST_WARNED, because a worker
-# runs many tasks.
-_MOST_WARNED = 20
-_warned: set[str] = set()
+# Of brokers and destinations, in this process: a worker runs many tasks.
+_once = Once(log, most=100)
 # Estimated bytes of a frame besides the cells of its row: the command, header names, the receipt. This only
 # decides where a slice is cut.
 _FRAME_OVERHEAD = 100
@@ -86,7 +84,7 @@ class RowEncoder:
         self._dead_letters = DeadLetters(rules, self._single)
         self._rows = 0
         self._receipts = 0
-        self._warned = False
+        self._once = Once(log)
         self._refusing: dict[bytes | None, str] = {}  # destinations to which nothing may be sent, and why
 
     def slices(self, batch: pa.RecordBatch) -> Iterator[EncodedSlice]:
@@ -209,10 +207,9 @@ class RowEncoder:
         self._log(what, problem)
 
     def _log(self, what: str, problem: SinkRowError) -> None:
-        if not self._warned:
-            fate = "is dropped" if self._rules.on_error == "drop" else f"goes to {self._rules.dead_letter}"
-            log.warning("[%s] %s; the row %s (logged once for each task)", problem.code, what, fate)
-            self._warned = True
+        fate = "is dropped" if self._rules.on_error == "drop" else f"goes to {self._rules.dead_letter}"
+        text = "[%s] %s; the row %s (logged once for each task)"
+        self._once.warning("row", text, problem.code, what, fate)
 
     def _dead_letter(self, row: Row, number: int, problem: SinkRowError, receipt: str) -> bytes:
         try:
@@ -275,6 +272,5 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
 def _warn_of_topics(destinations: Iterable[str], dialect: Dialect) -> None:
     """Warn of an unknown broker, and of topics, at which messages may be lost although they are confirmed."""
     for line in (dialect.unknown, *map(dialect.unrouted, destinations)):
-        if line is not None and line not in _warned and len(_warned) < _MOST_WARNED:
-            _warned.add(line)
-            log.warning("%s", line)
+        if line is not None:
+            _once.warning(line, "%s", line)

@@ -91,5 +91,5 @@ class Outage:
     def summary(self) -> str:
         """The log line at the end of the outage."""
         words = "connected again" if self._lost else "connected"
-        again = counted(self._unconfirmed, "message")
-        return f"{words} after {self._ended - self._began:.1f} s, {again} to send again"
+        again = f", {counted(self._unconfirmed, 'message')} to send again" if self._unconfirmed else ""
+        return f"{words} after {self._ended - self._began:.1f} s{again}"

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from spark_stomp.brokers.targets import DIRECT_REPLIES, REPLIES
 from spark_stomp.errors import DestinationRefused
-from spark_stomp.logs import get_log
+from spark_stomp.logs import Once, get_log
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.transport.queues import is_stream
 
 log = get_log(__name__)
 
-
-def question_about(destination: str, by_name: str) -> str | None:
-    """The name by which its queue is asked for, as ``by_name`` and the queue; None if a SEND declares it.
-
-    Nobody can be asked for a requester that awaits a direct reply: RabbitMQ confirms and drops it if it is
-    gone.
-    """
-    if destination.startswith(REPLIES) and not destination.startswith(REPLIES + DIRECT_REPLIES):
-        return by_name + destination.removeprefix(REPLIES)
-    return destination if destination.startswith(by_name) else None
+# In this process.
+_once = Once(log)
 
 
 def refusal_of(options: ConnectionOptions, destination: str, peer: str) -> DestinationRefused | None:
@@ -37,9 +26,9 @@ def refusal_of(options: ConnectionOptions, destination: str, peer: str) -> Desti
     return None
 
 
-@lru_cache(1000)  # once for each destination and process
 def _warn_of_unknown(destination: str) -> None:
-    log.warning(
+    _once.warning(
+        destination,
         "whether the queue of %s exists is not known, because the login may not read from it, or may have no "
         "second connection. If it does not exist, RabbitMQ confirms and drops messages to it",
         destination,

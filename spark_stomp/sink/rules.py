@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.destinations import BY_PREFIX, Naming
-from spark_stomp.brokers.targets import REFUSED
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
@@ -188,7 +187,7 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
         dedup_key=message.dedup_key or (),
         dedup_header=message.dedup_header or outgoing.dedup_header,
         left_out=outgoing.left_out,
-        values=(*outgoing.values, *REFUSED.get(dialect.name, ())),
+        values=outgoing.values,
         text=outgoing.text_without_length and _is_text(message, columns),
         on_error=message.on_error,
         dead_letter=message.dead_letter_destination or "",

@@ -10,19 +10,13 @@ from functools import partial
 from types import TracebackType
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.errors import (
-    BrokerError,
-    ConnectionLost,
-    DestinationRefused,
-    ReceiptTimeout,
-    StompError,
-)
-from spark_stomp.logs import get_log, show
+from spark_stomp.errors import BrokerError, ConnectionLost, DestinationRefused, ReceiptTimeout, StompError
+from spark_stomp.logs import Once, get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
 from spark_stomp.sink.progress import Outage, Progress
-from spark_stomp.sink.queues import question_about, refusal_of
+from spark_stomp.sink.queues import refusal_of
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.threads import Worker
@@ -30,6 +24,9 @@ from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.retry import is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
+
+# In this process: a worker runs many tasks.
+_once = Once(log)
 
 # How many connections in a row may end at one message that was sent alone, before any receipt, until the log
 # says so. A broker that starts again may end one or two.
@@ -171,14 +168,14 @@ class Sender:
 
     def _require_queues(self, connection: Connection) -> None:
         """Make sure that the queues exist that no SEND declares (contract S.14)."""
-        by_name = connection.dialect.outgoing.by_name
-        if by_name is None or not self._window.unsent:
+        undeclared = connection.dialect.outgoing.undeclared
+        if undeclared is None or not self._window.unsent:
             return
         # Dead letters may be added meanwhile. What was left out needs no queue any more.
         left_out: set[str] = set()
         while names := self._window.destinations - self._there - left_out:
             destination = min(names)
-            question = question_about(destination, by_name)
+            question = undeclared(destination)
             waiting = self._window.sent_to(destination) if question else []
             (self._there if waiting or not question else left_out).add(destination)
             if question and waiting:
@@ -478,7 +475,9 @@ class Sender:
             self._connection.failed(error)
             self._progress.blocked = True
             self._progress.made()
-            log.warning(
+            # Of each task it may be the same.
+            _once.warning(
+                str(error),
                 "%s, after it had confirmed every message: it counts as blocked. A broker whose memory or "
                 "disk is full reads nothing more of a connection that sends",
                 error,

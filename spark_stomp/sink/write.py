@@ -98,7 +98,8 @@ def commit(
         _proved.prove(options, run, connected=figures.connections > 0, in_stream=in_stream)
         report(options, figures, None if batch_id is None else run, batch_id)
         if batch_id is None:
-            log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
+            if figures.confirmed:
+                log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
         else:
             _progress.add((options.checkpoint_location, run), figures.confirmed, time.monotonic())
 
@@ -111,10 +112,10 @@ def abort(options: SinkOptions, results: Iterable[TaskResult], batch_id: int | N
     what = "the write" if batch_id is None else f"batch {batch_id}"
     with lines_about(query=query_name(options), batch=batch_id):
         figures, refused = _sum(options, results)
-        confirmed = counted(figures.confirmed, "confirmed message")
-        log.warning("%s failed after %s", what, confirmed)
+        confirmed = f" after {counted(figures.confirmed, 'confirmed message')}" if figures.confirmed else ""
+        log.warning("%s failed%s", what, confirmed)
         why = str(refused or "Spark's log says why, if the query was not just stopped")
-        report_failure(options, f"{what} was not finished, after {confirmed}: {why}")
+        report_failure(options, f"{what} was not finished{confirmed}: {why}")
 
 
 def _sum(options: SinkOptions, results: Iterable[TaskResult]) -> tuple[TaskFigures, SinkRowError | None]:
@@ -175,7 +176,7 @@ class Progress:
         """A batch of ``run`` is done at the monotonic time ``now``."""
         due, untold = self._untold.get(run, (0.0, 0))
         untold += confirmed
-        if now >= due:
+        if untold and now >= due:
             log.info("%s confirmed by the broker", counted(untold, "message"))
             due, untold = now + _LOG_EVERY, 0
         self._untold[run] = due, untold

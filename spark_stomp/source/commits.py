@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import (
     CheckpointMismatch,
     CheckpointUnreadable,
@@ -35,7 +36,7 @@ from spark_stomp.errors import (
     UnsupportedError,
 )
 from spark_stomp.frameserver import FrameServer, RangeTicket
-from spark_stomp.logs import get_log
+from spark_stomp.logs import Once, get_log
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import ONE_BATCH
@@ -204,7 +205,7 @@ class Committer:
         self._lock = threading.Lock()
         self.batch: int | None = None
         self._found_logged = False
-        self._warned = False
+        self._once = Once(log)
         self._ended = False
         self._unreadable_since: float | None = None
         costly = checkpoint is not None and not checkpoint.on_local_disk
@@ -297,7 +298,7 @@ class Committer:
         """
         with self._lock:
             if self._checkpoint is None:
-                self._warn_once(f"if this batch is the only one of its run ({ONE_BATCH}),")
+                self._warn_of_no_evidence(f"if this batch is the only one of its run ({ONE_BATCH}),")
 
     def stop(self, timeout: float) -> None:
         """Look for commits once more, for ``timeout`` seconds at most. Warn if a batch stays un-acked."""
@@ -309,7 +310,7 @@ class Committer:
         with self._lock:
             self._ended = True
             if self._evidence.unproved():
-                self._warn_once("the query ends, and for its last batch")
+                self._warn_of_no_evidence("the query ends, and for its last batch")
 
     def _report(self, proved: Offset | None) -> None:
         # The lock is not held while receivers are woken. So Spark's thread and the watcher may report at the
@@ -327,8 +328,8 @@ class Committer:
         # Spark writes the offset log before it plans a batch. Under asynchronous progress tracking
         # this happens at about the same time, or not at all.
         problem: StompError | None = None
-        deadline = time.monotonic() + _OFFSET_LOG_WAIT
-        while time.monotonic() < deadline:
+        deadline = Deadline.after(_OFFSET_LOG_WAIT)
+        while not deadline.passed:
             try:
                 if (batch := checkpoint.batch_of(end)) is not None:
                     self.batch, self._found_logged = batch, True
@@ -407,12 +408,11 @@ class Committer:
             if read_at is None or time.monotonic() - read_at < _NO_EVIDENCE_AFTER:
                 return
             if self._evidence.unproved():
-                self._warn_once(f"a batch was read {_NO_EVIDENCE_AFTER:g}s ago, and for it")
+                self._warn_of_no_evidence(f"a batch was read {_NO_EVIDENCE_AFTER:g}s ago, and for it")
 
-    def _warn_once(self, occasion: str) -> None:
-        if self._warned or not self._acks_wait:
+    def _warn_of_no_evidence(self, occasion: str) -> None:
+        if not self._acks_wait:
             return
-        self._warned = True
         advice = (
             "If the source option checkpointLocation names the query's own checkpoint, they are ACKed as "
             "soon as Spark's commit log has the batch. In a pipeline, which keeps its checkpoint to itself, "
@@ -420,7 +420,8 @@ class Committer:
             if self._checkpoint is None
             else "Spark's commit log does not have the batch yet"
         )
-        log.warning(
+        self._once.warning(
+            "no evidence",
             "%s there is no evidence of a commit, so its messages are not ACKed. They stay on a "
             "broker that redelivers. %s",
             occasion,

@@ -16,8 +16,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
+from spark_stomp.brokers.standing import Told
 from spark_stomp.quoting import counted, duration
-from spark_stomp.transport.standing import Told
 
 # Answers in a row that count too few.
 _ANSWERS: Final = 2
@@ -85,22 +85,16 @@ class Forgotten:
         before, had = self._needed.get(queue, (0, -1))
         needed = 2 * before if delivered == had else _ANSWERS
         passed = told.asked_at - doubt.since
-        if doubt.answers < needed or passed < told.settling:
+        if doubt.answers < needed or passed < told.asks.settling:
             return None
         self._needed[queue] = needed, delivered
         self.forget(queue)
         has = (
             f"counts {counted(consumers, 'consumer')} of {queue}" if standing.is_there else f"has no {queue}"
         )
-        because = _BECAUSE.get(told.dialect.name, "")
+        because = f". {told.asks.forgets}" if told.asks.forgets else ""
         return (
             f"the broker {has}, in {doubt.answers} answers within {duration(passed)}, and this query has "
             f"{counted(told.own, 'subscription')} there: it has forgotten what it confirmed. What was ACKed "
             f"since the last message may come again, and gives no second row{because}"
         )
-
-
-_BECAUSE: Final = {
-    "activemq": ". ActiveMQ does so if abortSlowAckConsumerStrategy or abortSlowConsumerStrategy takes a "
-    "consumer away: let maxTimeSinceLastAck be longer than the longest batch, or set abortConnection = true",
-}

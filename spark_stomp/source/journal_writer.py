@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from spark_stomp.errors import JournalError, StompError
-from spark_stomp.journal import Journal, NoRoom
+from spark_stomp.errors import JournalError, JournalFull, StompError
+from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log
 from spark_stomp.receiver import Block, Deliveries, Log
 from spark_stomp.threads import Worker
@@ -136,7 +136,7 @@ class JournalWriter:
             self.journal.flush()
         except StompError as error:
             log.error("%s", error)
-            if isinstance(error, NoRoom):
+            if isinstance(error, JournalFull):
                 self._make_room()
             raise
 

@@ -20,7 +20,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -37,7 +37,7 @@ from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log
 from spark_stomp.receiver import Deliveries, Log, ReceiverStatus
 from spark_stomp.source.offsets import JOURNAL, STREAM, LogEnd, Offset, Range, Sizes, plan
-from spark_stomp.source.planning import Available
+from spark_stomp.source.planning import Available, BatchLimits, shares_of
 from spark_stomp.status.receivers import RowCounts
 
 log = get_log(__name__)
@@ -129,14 +129,16 @@ class Logs:
         by_name = {one.name: one for one in statuses}
         return [part for one in self._logs.values() for part in one.available(_low(one, start), by_name)]
 
-    def choose_end(self, start: Offset, choose: Callable[[], Shares]) -> tuple[Offset, Shares] | None:
-        """The end of a batch that begins at ``start`` and takes what ``choose`` says, and these shares.
+    def take_batch(
+        self, start: Offset, available: Sequence[Available], limits: BatchLimits
+    ) -> tuple[Offset, Shares] | None:
+        """Take a batch that begins at ``start``, of what was ``available``: its end, and its shares.
 
-        The batch is kept from now on. None if it is not there any more: then look again.
+        It is kept from now on. None if it is not there any more: then look again.
         """
         ends = dict[str, int]()
         with self._lock:
-            shares = choose()
+            shares = shares_of(available, limits)
             # With a limit of bytes, what is gone has no size: then the shares are empty.
             if not any(shares.values()):
                 return None

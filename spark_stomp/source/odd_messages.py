@@ -70,8 +70,8 @@ def _sentence(odd: Oddity, count: int) -> str:
         UNFIT: f"{messages} with a body that does not fit: {odd.reason}. The rows have it in `rescued`",
         NOT_TEXT: f"{messages} with a header that is not UTF-8, or has a NUL. The rows have it with one "
         "character for each octet, and the column `malformed` names it",
-        UNDECODED: f"{messages} with a body that is marked as AMQP 1.0 and cannot be decoded. The rows have "
-        "it as it came, and the column `malformed` says why",
+        UNDECODED: f"{messages} with a body that is marked as AMQP 1.0 and cannot be decoded, or as a map of "
+        "StompJMS. The rows have it as it came, and the column `malformed` says why",
         LOST: f"{messages} whose headers say that the broker has left the content out. {marks.remedy}",
         HOLLOW: f"{messages} with a body that this broker ({odd.dialect}) also sends in place of a map, a "
         f"stream or an object of JMS. If that was the content: {marks.remedy}",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import DrainTimeout, StompError, StreamTimeout, SubscribeTimeout
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
@@ -34,7 +35,6 @@ from spark_stomp.source.planning import (
     leaves_more,
     left_behind,
     rotated,
-    shares_of,
 )
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.reads import FrameRanges
@@ -84,6 +84,9 @@ class QueryRuntime:
     """One streaming query: its receivers, logs, frame server and committer, and what Spark asks of them.
 
     Spark calls from one thread. SIGTERM may come at any time.
+
+    Attributes:
+        in_empty_batch: whether Spark has planned a batch that is empty, and has not asked for the next one.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -117,6 +120,7 @@ class QueryRuntime:
         self._standings = Standings(
             options, self._receivers.statuses, self._have_looked, self._receivers.give_up
         )
+        self.in_empty_batch = False
         self._call: OffsetCall | None = None
         self._cut_at = 0.0
         self._raised: StompError | None = None
@@ -190,6 +194,7 @@ class QueryRuntime:
 
     def _have_looked(self) -> None:
         """The broker was asked, which is a time to look for other sources too."""
+        self._receivers.keep(queue for queue, one in self._standings.told.items() if one.standing.forgetful)
         self._neighbours.look()
         self._receivers.news.tell()
 
@@ -207,6 +212,7 @@ class QueryRuntime:
                 proved=self._committer.is_proved,
                 waiting=self._logs.rows.waiting,
                 rate=rate,
+                in_empty_batch=self.in_empty_batch,
                 told=self._standings.told,
             )
         )
@@ -324,7 +330,7 @@ class QueryRuntime:
         self, mode: Mode, limits: BatchLimits, situation: Situation, start: Offset, *, only: bool
     ) -> Offset | None:
         """The end of a batch of what ``situation`` has; None if that is not there any more."""
-        chosen = self._logs.choose_end(start, lambda: shares_of(situation.available, limits))
+        chosen = self._logs.take_batch(start, situation.available, limits)
         if chosen is None:
             return None
         end, shares = chosen
@@ -376,6 +382,8 @@ class QueryRuntime:
                 counted(self._withheld, "message"),
                 self._standings.why_withheld(),
             )
+        if later := self._standings.scheduled:
+            log.warning("this ends without %s that are not due yet (scheduled, or a delayed retry)", later)
 
     def _situation(self, start: Offset, mode: Mode) -> Situation:
         now = time.monotonic()
@@ -465,7 +473,7 @@ class QueryRuntime:
         self._sigterm.uninstall()
 
     def _stop(self) -> None:
-        deadline = time.monotonic() + _SHUTDOWN - _RESERVE
+        deadline = Deadline.after(_SHUTDOWN - _RESERVE)
         if self._status is not None:
             # A query that starts again at once takes the file of a source that is being stopped.
             self._status.write_soon()
@@ -475,7 +483,7 @@ class QueryRuntime:
             self._monitor.stop()
             self._committer.stop(_LAST_LOOK)
         finally:
-            self._receivers.stop(deadline - time.monotonic())
+            self._receivers.stop(deadline)
             if self._status is not None:
                 self._status.stop(_STATUS_END)
             self._stopped.set()

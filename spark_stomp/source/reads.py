@@ -20,6 +20,7 @@ import pyarrow as pa
 from spark_stomp.arrow import Oddity, OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.columns import MALFORMED, Projection
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import OptionError, StompError, StreamTimeout, StreamTruncated, TooManyMessages
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch, report
@@ -44,7 +45,7 @@ from spark_stomp.receiver import (
     begin_of,
     stream_ends,
 )
-from spark_stomp.transport.standing import Told, standing, why_withheld
+from spark_stomp.transport.standing import standing
 
 log = get_log(__name__)
 
@@ -161,7 +162,7 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
             "the batch read lacks %s that wait there and that nobody has, in %s: %s",
             counted(withheld.total(), "message"),
             listed([*withheld]),
-            why_withheld(look.dialect.name, options.selector),
+            look.dialect.asks.why_withheld(options.selector),
         )
     cut_off_by = f"maxDrainTime ({options.max_drain_time:g}s)" if look.is_late else None
     if look.too_many:
@@ -190,9 +191,9 @@ def _withheld(options: SourceOptions, look: LookReading, peer: str) -> dict[str,
         except StompError as error:
             log.debug("how much waits in %s is not known: %s", queue, error)
             break
-        one = Told(told, time.time(), asked_at, 1, look.dialect)
-        if one.withheld and (not look.taken.total() or asked_at >= look.last_active + one.settling):
-            found[queue] = one.withheld
+        settled = asked_at >= look.last_active + look.dialect.asks.settling
+        if told.withheld and (settled or not look.taken.total()):
+            found[queue] = told.withheld
     return found
 
 
@@ -280,7 +281,7 @@ def take(
                 time.sleep(_GATHER)
         timeout = DISCONNECT_TIMEOUT
     finally:
-        receiver.stop(timeout)
+        receiver.stop(Deadline.after(timeout))
 
 
 def _check_capped(options: SourceOptions) -> None:
@@ -352,11 +353,11 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
     if end <= (begin.offset or 0):
         return
     receiver, deliveries, changed = _receiver(options, destination, begin)
-    until = time.monotonic() + options.max_drain_time
+    deadline = Deadline.after(options.max_drain_time)
     most = options.max_messages if options.capped else end
 
     def left(_: float) -> float | None:
-        return None if _is_complete(deliveries, end, most) else until - time.monotonic()
+        return None if _is_complete(deliveries, end, most) else deadline.left()
 
     count = 0
     for batch, dialect in take(receiver, deliveries, changed, left):

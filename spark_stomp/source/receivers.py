@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from spark_stomp.arrow import Oddity
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import StompError
 from spark_stomp.frameserver import open_frame_server
 from spark_stomp.journal import JournalSettings, open_journal
@@ -152,7 +153,7 @@ class ReceiverGroup:
         # One thread at a time: the status writer asks too, and an older snapshot must not be judged last.
         with self._judging:
             refused = any(receiver.refused for receiver in self._receivers)
-            refusal = self._refusal.failure(self.statuses() if refused else [])
+            refusal = self._refusal.failure(self.statuses() if refused else [], time.monotonic())
         return next(filter(None, failures), refusal)
 
     def commit(self, committed: Offset) -> None:
@@ -167,6 +168,12 @@ class ReceiverGroup:
         for receiver, deliveries in zip(self._receivers, self._deliveries, strict=True):
             if deliveries.inbox.name == name:
                 receiver.give_up(number, error)
+
+    def keep(self, queues: Iterable[str]) -> None:
+        """The broker may not deliver again what comes back to these queues. Any thread may call it."""
+        forgetful = frozenset(queues)
+        for receiver in self._receivers:
+            receiver.keep(forgetful)
 
     def are_subscribed(self) -> bool:
         """Whether every receiver is subscribed or paused."""
@@ -203,16 +210,14 @@ class ReceiverGroup:
             for status in self.statuses()
         )
 
-    def stop(self, timeout: float) -> None:
-        """Stop the writer, then all receivers together, within ``timeout`` seconds, then the frame server.
+    def stop(self, deadline: Deadline) -> None:
+        """Stop the writer, then all receivers together, by the ``deadline``, then the frame server.
 
         The writer gets half of the time. A receiver that hangs gets a second more.
         """
-        deadline = time.monotonic() + timeout
         if self._writer is not None:
-            self._writer.stop(timeout / 2)
-        remaining = max(0.0, deadline - time.monotonic())
-        wait([aside(partial(one.stop, remaining)) for one in self._receivers], remaining + 1.0)
+            self._writer.stop(deadline.left() / 2)
+        wait([aside(partial(one.stop, deadline)) for one in self._receivers], deadline.left() + 1.0)
         self.frame_server.close()
 
     def figures(self) -> dict[str, Any]:
@@ -256,8 +261,8 @@ class DelayedFailure:
         self._since: float | None = None
         self._before: list[Received] | None = None
 
-    def failure(self, statuses: Sequence[ReceiverStatus], now: float | None = None) -> StompError | None:
-        """The error with which the query fails now; None if there is none, or if it has to wait.
+    def failure(self, statuses: Sequence[ReceiverStatus], now: float) -> StompError | None:
+        """The error with which the query fails at the monotonic time ``now``; None if it has to wait.
 
         If the connection is lost meanwhile, the broker redelivers the messages and the malformed one, and the
         wait begins again.
@@ -267,7 +272,7 @@ class DelayedFailure:
             self._since = self._before = None
             return None
         if self._before is None:
-            if self._is_first_moment(statuses, time.monotonic() if now is None else now):
+            if self._is_first_moment(statuses, now):
                 return None
             # Later messages do not count: under load some are always uncommitted.
             self._before = [one.received for one in self._deliveries]

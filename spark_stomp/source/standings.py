@@ -8,20 +8,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from spark_stomp.brokers.standing import LoginNotAccepted, NotTold, Told
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import PasswordUnreadable, StompError, SubscriptionForgotten, UnsupportedError
-from spark_stomp.logs import get_log
+from spark_stomp.logs import Once, get_log
 from spark_stomp.options import SourceOptions
-from spark_stomp.quoting import listed, shown
+from spark_stomp.quoting import counted, listed, shown
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.forgotten import Forgotten
 from spark_stomp.threads import Worker
 from spark_stomp.transport.addresses import machines_of
 from spark_stomp.transport.logins import fingerprint, password_of
-from spark_stomp.transport.standing import LoginNotAccepted, NotTold, Told, standing, why_withheld
+from spark_stomp.transport.standing import standing
 
 log = get_log(__name__)
 
-# Seconds before each question, also before the first one: short runs ask nothing.
+# Seconds before the first question, which says what kind of queue it is: short runs ask nothing.
+_FIRST: Final = 2.0
+# Seconds before each further one.
 _PERIOD: Final = 30.0
 # Seconds before the next one if the broker may have forgotten a subscription.
 _SOON: Final = 10.0
@@ -66,7 +70,7 @@ class Standings:
         self._on_told = on_told
         self._give_up = give_up
         self._forgotten = Forgotten()
-        self._warned: set[str] = set()
+        self._once = Once(log)
         self._not_told: set[str] = set()
         self._refused: tuple[bytes, float] | None = None
         self._ends = self._tried = False
@@ -83,7 +87,7 @@ class Standings:
         self._worker.stop(0.0)
 
     def begin_run_that_ends(self) -> None:
-        """Find out now, of one queue, whether the broker tells: at the end of the run somebody waits."""
+        """Find out now whether the broker tells: at the end of the run somebody waits."""
         self._ends = True
         self._worker.wake()
 
@@ -96,24 +100,30 @@ class Standings:
         if self._not_told >= self._queues or self._is_refused():
             return 0
         asked_at, told = self._asked_at, [*self.told.values()]
-        left = sum(one.withheld for one in told)
+        left = sum(one.standing.withheld for one in told)
         # A queue may be so new that its figures are not known yet.
         if asked_at >= since and not left and all(one.standing.ready is not None for one in told):
             return 0
         if asked_at < since or time.monotonic() - asked_at >= _AGAIN:
             self._worker.wake()
-        settled = asked_at >= since + max((one.settling for one in told), default=0.0)
+        settled = asked_at >= since + max((one.asks.settling for one in told), default=0.0)
         return left if settled else None
+
+    @property
+    def scheduled(self) -> str:
+        """How many messages have a time that has not come, and in which queues; empty if there are none."""
+        later = {name: one.standing.scheduled for name, one in self.told.items() if one.standing.scheduled}
+        return f"{counted(sum(later.values()), 'message')} in {listed([*later])}" if later else ""
 
     def why_withheld(self) -> str:
         """Of which queues :meth:`withheld` told, and why that may be."""
-        told = {name: one.dialect.name for name, one in self.told.items() if one.withheld}
-        return f"in {listed([*told])}: {why_withheld(next(iter(told.values())), self._selector)}"
+        told = {name: one.asks for name, one in self.told.items() if one.standing.withheld}
+        return f"in {listed([*told])}: {next(iter(told.values())).why_withheld(self._selector)}"
 
     def _warn_of_names(self) -> None:
         """Warn once of each name in ``url`` that stands for several machines: one of them is read."""
         for host in dict.fromkeys(one.host for one in self._options.endpoints):
-            if (machines := machines_of(host)) > 1:
+            if (machines := machines_of(host, Deadline.after(self._options.connect_timeout))) > 1:
                 log.warning(
                     "%s in url stands for %d addresses, and the first that answers is read, also with "
                     "several connections. If these are brokers with messages of their own, and no cluster "
@@ -122,9 +132,16 @@ class Standings:
                     machines,
                 )
 
+    @property
+    def _pause(self) -> float:
+        """Seconds until the next question."""
+        if not self._tried:
+            return _FIRST
+        return _SOON if self._forgotten.doubts else _PERIOD
+
     def _run(self) -> None:
         self._warn_of_names()
-        while self._worker.goes_on(min(_SOON, _PERIOD) if self._forgotten.doubts else _PERIOD):
+        while self._worker.goes_on(min(self._pause, _PERIOD)):
             try:
                 self.ask()
             except Exception as error:  # noqa: BLE001 - no figure may end the thread, for which a run waits
@@ -140,14 +157,12 @@ class Standings:
         if self._is_refused():
             self.told = {}
             return
-        most = None if self._tried else 1
-        if not self._ends:
-            most = _MOST_ASKED
-        self._tried = True
+        most = None if self._ends and self._tried else _MOST_ASKED
         statuses = self._statuses()
         connected = [one for one in statuses if one.connection.connected]
         quiet_since = max((one.last_active for one in statuses), default=begun)
         readers = Counter(name for one in connected for name in one.destinations if name in self._queues)
+        self._tried |= bool(readers)
         at = {queue: one.connection for one in connected for queue in one.destinations}
         told: dict[str, Told] = {}
         # To count what a selector wants, a broker looks at all that the queue has.
@@ -171,7 +186,7 @@ class Standings:
             except StompError as error:
                 log.debug("how much waits in %s is not known: %s", queue, error)
             else:
-                told[queue] = Told(found, time.time(), asked_at, own, dialect)
+                told[queue] = Told(found, time.time(), asked_at, own, dialect.asks)
                 self._warn_of_forgetful(queue, found.forgetful)
                 self._judge(queue, told[queue], [one for one in connected if queue in one.destinations])
                 continue
@@ -181,12 +196,13 @@ class Standings:
             self._asked_at = begun
 
     def _warn_of_forgetful(self, queue: str, kind: str) -> None:
-        """Warn once of a queue that loses what this query holds when a connection breaks."""
-        if kind and queue not in self._warned:
-            self._warned.add(queue)
-            log.warning(
-                "%s is %s: messages that are not acknowledged when a connection or a run ends may be deleted "
-                "then, so rows are lost without a word. Read a queue that deletes none",
+        """Warn once of a queue that may delete what this query has and has not committed when a run ends."""
+        if kind:
+            self._once.warning(
+                queue,
+                "%s is %s: what this query has received and not committed when it ends may not come again. "
+                "If only the connection breaks, it is kept. Set a journal, or read an ordinary queue with "
+                "a copy of each message",
                 queue,
                 kind,
             )

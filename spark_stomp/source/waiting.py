@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
+from spark_stomp.brokers.standing import Told, waits
 from spark_stomp.logs import get_log
 from spark_stomp.quoting import counted, duration, listed
 from spark_stomp.receiver import ReceiverStatus
@@ -27,12 +28,11 @@ from spark_stomp.source.planning import (
 )
 from spark_stomp.status.receivers import Observed, Waiting
 from spark_stomp.threads import Worker
-from spark_stomp.transport.standing import Told, waits
 
 log = get_log(__name__)
 
-EMPTY_OR_TAKEN: Final = " (it is empty, or another consumer has them)"
-"""What the query itself cannot know of a queue that brings nothing."""
+# What the query itself cannot know of a queue that brings nothing.
+_EMPTY_OR_TAKEN: Final = "it is empty, or another consumer has them"
 # Seconds without a message after which it is worth a word that messages wait.
 _SETTLED = 5.0
 # Seconds between two looks, and how many looks a rate is taken over.
@@ -61,6 +61,7 @@ class QuerySnapshot:
     - ``call``: the last call of ``latestOffset``; None before the first.
     - ``batch``: the last batch of this run; None before the first.
     - ``number``: its number, if the checkpoint says it.
+    - ``in_empty_batch``: whether Spark is in a batch without messages, as the first one of a checkpoint is.
     - ``proved``: whether there is evidence of the commit of all planned batches.
     - ``waiting``: rows that are in no committed batch.
     - ``rate``: messages received in a second.
@@ -75,6 +76,7 @@ class QuerySnapshot:
     proved: bool
     waiting: int
     rate: float
+    in_empty_batch: bool = False
     told: Mapping[str, Told] = field(default_factory=dict)
 
 
@@ -88,6 +90,9 @@ def waiting_for(known: QuerySnapshot) -> Waiting:
     call = known.call
     if call is None:
         return Waiting("spark", "Spark, which has asked for no batch yet")
+    if known.in_empty_batch:
+        there = f"; {counted(known.waiting, 'message')} wait for the next one" if known.waiting else ""
+        return Waiting("spark", f"Spark, in its first batch, which is empty{there}")
     if not call.answered and call.mode is not Mode.STREAMING:
         return _end_of_run(known, call)
     if not known.proved:
@@ -170,13 +175,14 @@ def _broker(known: QuerySnapshot) -> Waiting:
 
 def _missing(missing: Mapping[str, float | None]) -> Waiting:
     deleted = {name: since for name, since in missing.items() if since is not None}
+    on = "deleted" if deleted else "queue"
     if not deleted:
         why = "was not there before this query: check the name"
     else:
         at = datetime.fromtimestamp(min(deleted.values()), timezone.utc).isoformat(timespec="seconds")
         why = f"was deleted (noticed at {at}) and which this query has made anew, empty and without bindings"
     names = listed([*(deleted or missing)])
-    return Waiting("queue", f"the broker: a first message in {names}, which {why}")
+    return Waiting(on, f"the broker: a first message in {names}, which {why}")
 
 
 def _nothing_new(known: QuerySnapshot) -> Waiting:
@@ -184,11 +190,15 @@ def _nothing_new(known: QuerySnapshot) -> Waiting:
     told = [known.told.get(queue) for queue in {name for one in known.statuses for name in one.destinations}]
     quiet = max(one.last_active for one in known.statuses)
     every = [one for one in told if one is not None and one.asked_at >= quiet + _SETTLED]
-    on = "withheld" if any(one.withheld for one in every) else "broker"
-    text = EMPTY_OR_TAKEN
+    on = "withheld" if any(one.standing.withheld for one in every) else "broker"
     if every and (on == "withheld" or len(every) == len(told)):
-        text = f" ({waits((one.standing for one in every), sum(one.own for one in every))})"
-    return Waiting(on, f"the broker: nothing un-acked and nothing new{text}")
+        return Waiting(on, nothing_new(waits((one.standing for one in every), sum(one.own for one in every))))
+    return Waiting(on, nothing_new(_EMPTY_OR_TAKEN))
+
+
+def nothing_new(clause: str) -> str:
+    """The sentence of a query that has committed all it got. ``clause``: what is known of its queues."""
+    return f"the broker: nothing un-acked and nothing new ({clause})"
 
 
 class Monitor:

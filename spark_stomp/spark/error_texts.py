@@ -14,6 +14,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from spark_stomp.errors import StompError
 from spark_stomp.logs import get_log
+from spark_stomp.status.end import keep_end
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,7 +22,7 @@ T = TypeVar("T")
 log = get_log(__name__)
 
 # Our sentence ends with its line, but for a list of problems.
-_SENTENCE: Final = re.compile(r"\[STOMP_[A-Z0-9_]+\] .*(?:\n  - .*)*")
+_SENTENCE: Final = re.compile(r"\[(STOMP_[A-Z0-9_]+)\] .*(?:\n  - .*)*")
 # The last line of a traceback of Python.
 _RAISED: Final = re.compile(r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b.*", re.MULTILINE)
 
@@ -60,7 +61,7 @@ def plain_iterator(call: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
     return called_by_spark
 
 
-def reason(of: Any) -> str | None:
+def reason(of: Any, checkpoint: str | None = None) -> str | None:
     """Why a query failed, in one sentence: without the plan and the stack traces that Spark puts around it.
 
     ``of`` is an exception of Spark, as ``query.awaitTermination()`` raises it, or a streaming query. None for
@@ -69,12 +70,16 @@ def reason(of: Any) -> str | None:
     If the error is none of this package, the answer is the last line of Python's traceback, or the first line
     of the text. If the process of the source was killed, Spark knows no reason: ``spark-stomp why`` does.
 
+    With ``checkpoint``, the location of the query's checkpoint or of its ``statusFile``, the sentence is kept
+    in the status there, if the query has one, and ``spark-stomp why`` shows it. Spark tells neither source
+    nor sink why a query failed.
+
     Example::
 
         try:
             query.awaitTermination()
         except StreamingQueryException as error:
-            print(reason(error))
+            print(reason(error, checkpoint))
             raise
     """
     ask = getattr(of, "exception", None)
@@ -82,7 +87,9 @@ def reason(of: Any) -> str | None:
     if error is None:
         return None
     text = str(error)
-    if ours := _SENTENCE.search(text):
-        return ours[0]
-    raised: list[str] = _RAISED.findall(text)
-    return raised[-1] if raised else text.strip().partition("\n")[0]
+    ours = _SENTENCE.search(text)
+    raised: list[str] = [ours[0]] if ours else _RAISED.findall(text)
+    why = raised[-1] if raised else text.strip().partition("\n")[0]
+    if checkpoint is not None:
+        keep_end(checkpoint, why, ours and ours[1])
+    return why

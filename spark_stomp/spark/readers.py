@@ -18,6 +18,7 @@ from spark_stomp.arrow import Oddity, decode_frames
 from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.columns import Projection
 from spark_stomp.errors import StompError
+from spark_stomp.logs import lines_about
 from spark_stomp.options import SourceOptions
 from spark_stomp.source.odd_messages import OddMessages
 from spark_stomp.source.offsets import INITIAL, Offset
@@ -27,6 +28,7 @@ from spark_stomp.source.reads import FrameRanges, RowSettings, batch_read, read_
 from spark_stomp.spark.error_texts import plain_iterator, without_traceback
 from spark_stomp.spark.versions import ADMISSION_CONTROL
 from spark_stomp.spark.worker_tuning import collect_rarely, expect_input, spare_the_next_task
+from spark_stomp.status.files import query_name
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -68,8 +70,10 @@ class StompStreamReader(DataSourceStreamReader):
         """
         # Spark asks about a hundred times a second. This start was parsed, and reported as evidence, when it
         # came first.
-        if self._runtime is not None and self._runtime.nothing_new and start == self._start:
-            return self._answer
+        if self._runtime is not None:
+            self._runtime.in_empty_batch = False
+            if self._runtime.nothing_new and start == self._start:
+                return self._answer
         begun = None if start is None else Offset.from_dict(start)
         first, self._asked = not self._asked, True
         begin = begun if begun is not None else self._last_end or INITIAL
@@ -104,6 +108,8 @@ class StompStreamReader(DataSourceStreamReader):
         begin, upto = Offset.from_dict(start), Offset.from_dict(end)
         self._last_end = self._planned = upto
         if begin == upto:
+            if self._runtime is not None:
+                self._runtime.in_empty_batch = True
             return []
         tasks = self._running(begin, upto).partitions(begin, upto)
         return [InputPartition(ranges) for ranges in tasks]
@@ -178,10 +184,11 @@ class StompBatchReader(DataSourceReader):
     @plain_iterator
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         odd, stream = OddMessages(), partition.value and stream_name(partition.value)
-        for batch, dialect in batch_read(self._options, partition.value):
-            rules, found = self._rows.rules(dialect, stream), Counter[Oddity]()
-            yield decode_frames(batch, self._rows.projection, rules, found)
-            odd.take(found)
+        with lines_about(query=query_name(self._options)):
+            for batch, dialect in batch_read(self._options, partition.value):
+                rules, found = self._rows.rules(dialect, stream), Counter[Oddity]()
+                yield decode_frames(batch, self._rows.projection, rules, found)
+                odd.take(found)
 
 
 STREAM_READER: type[StompStreamReader] = StompStreamReader

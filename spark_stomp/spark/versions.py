@@ -27,13 +27,13 @@ from spark_stomp.errors import UnsupportedError
 LEAST: Final = (4, 0)
 
 
-def release(version: str = pyspark.__version__) -> tuple[int, int]:
+def release(version: str) -> tuple[int, int]:
     """The major and minor version of Spark, such as (4, 0)."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     return (int(numbers[1]), int(numbers[2])) if numbers else LEAST
 
 
-def require_supported(version: str = pyspark.__version__) -> None:
+def require_supported(version: str) -> None:
     """Raise UnsupportedError if Spark is too old to have Python data sources."""
     if release(version) < LEAST:
         raise UnsupportedError(f"this is PySpark {version}, and a data source in Python needs 4.0 or later")
@@ -43,7 +43,7 @@ def _has(module: str, name: str) -> bool:
     return find_spec(module) is not None and hasattr(__import__(module, fromlist=[name]), name)
 
 
-require_supported()
+require_supported(pyspark.__version__)
 
 ADMISSION_CONTROL: Final = _has("pyspark.sql.streaming.datasource", "SupportsTriggerAvailableNow")
 """Whether Spark tells a source its trigger, and what is committed."""

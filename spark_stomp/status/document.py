@@ -5,6 +5,17 @@ from __future__ import annotations
 from typing import TypedDict
 
 
+class EndFigures(TypedDict):
+    """What ended the query."""
+
+    version: int
+    query: str
+    host: str
+    failure: str
+    failure_code: str | None
+    failed_at: str
+
+
 class JournalFigures(TypedDict):
     """The figures of the journal."""
 
@@ -25,6 +36,7 @@ class QueueFigures(TypedDict):
     unacked: int | None
     consumers: int | None
     alarm: str | None
+    forgetful: str | None
     told_at: str
 
 
@@ -41,6 +53,7 @@ class ReceiverFigures(TypedDict):
     reconnects: int
     forgotten: int
     last_error: str | None
+    last_error_code: str | None
     last_error_at: str | None
     delivered: int
     bytes: int
@@ -146,6 +159,7 @@ class QueryStatus(TypedDict):
     unfinished: bool
     failed: bool
     failure: str | None
+    failure_code: str | None
     waiting_for: str | None
     waiting_on: str | None
     waiting_since: str | None
@@ -161,4 +175,5 @@ class QueryStatus(TypedDict):
     unfit: dict[str, UnfitFigures]
     journal: JournalFigures | None
     sink: SinkFigures | None
+    ended: EndFigures | None
     file: str

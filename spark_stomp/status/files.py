@@ -40,7 +40,7 @@ from spark_stomp.files import (
     resolve,
     without_credentials,
 )
-from spark_stomp.logs import get_log
+from spark_stomp.logs import Once, get_log
 from spark_stomp.options import SinkOptions, SourceOptions
 from spark_stomp.quoting import listed
 from spark_stomp.status.source import Figures, ids_space, lasting
@@ -89,6 +89,11 @@ class StatusFile:
     def of_sink(self) -> StatusFile:
         """The file with the sink's part, beside this one: two processes cannot write one file."""
         return self._beside(".sink")
+
+    @property
+    def of_end(self) -> StatusFile:
+        """The file with what ended the query, beside this one."""
+        return self._beside(".end")
 
     def of_sources(self) -> Iterator[StatusFile]:
         """The files of all sources of a query, without end: this one, and those beside it."""
@@ -237,7 +242,7 @@ class StatusWriter:
         self._claimed: Future[None] = Future()
         self._written: Figures | None = None
         self._written_at = 0.0
-        self._failing = False
+        self._once = Once(log)
         self._worker = Worker("stomp-status", self._run)
 
     def start(self) -> None:
@@ -305,7 +310,7 @@ class StatusWriter:
     def _step(self, *, running: bool) -> None:
         try:
             self._write(running=running)
-            self._failing = False
+            self._once.over("write")
         except FILE_ERRORS as error:
             self._warn_once(self._file.location.words(error))
         except Exception as error:  # noqa: BLE001 - no error of the status may fail the query
@@ -327,9 +332,8 @@ class StatusWriter:
         return there is not None and there.get("run") != shown.get("run")
 
     def _warn_once(self, why: str) -> None:
-        if not self._failing:
-            log.warning("the status file %s cannot be written: %s; it is tried again", self._file.shown, why)
-        self._failing = True
+        text = "the status file %s cannot be written: %s; it is tried again"
+        self._once.warning("write", text, self._file.shown, why)
 
 
 def _last_status(file: StatusFile) -> Figures | None:

@@ -7,15 +7,19 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from spark_stomp.quoting import shown
-from spark_stomp.status.document import QueryStatus, SinkFigures
+from spark_stomp.status.document import QueryStatus
+from spark_stomp.status.end import EndPart
 from spark_stomp.status.figure import VERSION, Figure, Part, Status, Time, Word, moment
 from spark_stomp.status.files import StatusFile, is_gone, parsed, status_at
 from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart, QueuePart, UnfitPart
+
+if TYPE_CHECKING:
+    from spark_stomp.status.document import EndFigures, SinkFigures
 
 # Seconds without a write after which a process counts as gone, as for the alert StompQueryGone.
 _SILENT: Final = 180.0
@@ -32,8 +36,9 @@ def read_status(location: str | os.PathLike[str]) -> QueryStatus:
     """The status of a query; of its first source, if it has several. docs/reference.md explains the keys.
 
     ``location`` is a path or URI of the status file or of the query's checkpoint. The sink's part is read
-    from the file beside it. If only the sink of a query is of this package, only that file exists, and the
-    status has only the keys ``version``, ``query``, ``run``, ``host``, ``sink`` and ``file``.
+    from the file beside it, and so is what ended the query. If only these files exist, because the source is
+    not of this package or has never started, the status has only the keys ``version``, ``query``, ``run``,
+    ``host``, ``sink``, ``ended`` and ``file``.
 
     Raises OSError if neither file can be read, and ValueError if one holds no status of a known version.
 
@@ -77,24 +82,37 @@ def _read_all(
     *,
     several: bool,
 ) -> list[QueryStatus]:
-    sink = None
-    with contextlib.suppress(FileNotFoundError):
-        sink = read(first.of_sink, SinkPart.check)
+    def beside(file: StatusFile, check: Callable[[Status], None]) -> dict[str, Any] | None:
+        with contextlib.suppress(FileNotFoundError):
+            return read(file, check)
+        return None
+
+    sink, ended = beside(first.of_sink, SinkPart.check), beside(first.of_end, EndPart.check)
     statuses: list[QueryStatus] = []
     try:
         for file in first.of_sources() if several else [first]:
-            statuses.append(cast("QueryStatus", {**read(file, _check), "sink": None, "file": file.shown}))
+            own = {**read(file, _check), "sink": None, "ended": None, "file": file.shown}
+            statuses.append(cast("QueryStatus", own))
     except FileNotFoundError:
         if not statuses:
-            if sink is None:
+            if (one := sink or ended) is None:
                 raise
-            shared = {key: sink.get(key) for key in ("version", "query", "run", "host")}
-            return [cast("QueryStatus", {**shared, "sink": sink, "file": first.shown})]
+            shared = {key: one.get(key) for key in ("version", "query", "run", "host")}
+            own = {**shared, "sink": sink, "ended": _end_after(sink or {}, "written_at", ended)}
+            own["file"] = first.shown
+            return [cast("QueryStatus", own)]
     # A source that has not started again yet still shows its last run, under another driver.
     latest = max(statuses, key=lambda one: one.get("started_at") or "")
     statuses = [one for one in statuses if _driver(one) == _driver(latest)]
     statuses[0]["sink"] = cast("SinkFigures | None", sink)
+    statuses[0]["ended"] = cast("EndFigures | None", _end_after(latest, "started_at", ended))
     return statuses
+
+
+def _end_after(status: Status, key: str, ended: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What ended the run of ``status``, in which ``key`` is a time of the run; None if it is of another."""
+    began, at = status.get(key), (ended or {}).get("failed_at")
+    return None if at is None or (began is not None and moment(at) < moment(began)) else ended
 
 
 def _driver(status: Status) -> tuple[object, object]:
@@ -162,6 +180,7 @@ def _parts(status: Status) -> Iterator[tuple[type[Part], Status, dict[str, objec
             yield part, _mapping(named, name), source | {label: name}
     yield JournalPart, _mapping(status, "journal"), source
     yield SinkPart, _mapping(status, "sink"), {}
+    yield EndPart, _mapping(status, "ended"), {}
 
 
 def _mapping(status: Status, name: str) -> Status:

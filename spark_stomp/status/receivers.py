@@ -120,6 +120,11 @@ class ReceiverPart(Part):
         """Why the last connection was lost, or could not be made."""
         return self.status.connection.last_error
 
+    @Figure()
+    def last_error_code(self) -> str | None:
+        """The code of `last_error`."""
+        return self.status.connection.last_error_code
+
     @Time()
     def last_error_at(self) -> float | None:
         """When `last_error` happened."""
@@ -265,7 +270,7 @@ class TotalsPart(Part):
 
     @Counter(trouble=True, label="bodies undecoded")
     def bodies_undecoded(self) -> int:
-        """Bodies that are marked as AMQP 1.0 and cannot be decoded."""
+        """Bodies that are marked as AMQP 1.0 and cannot be decoded, or as a map of StompJMS."""
         return self.odd.get("bodies_undecoded", 0)
 
     @Counter(trouble=True, label="bodies lost")

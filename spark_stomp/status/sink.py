@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from spark_stomp.errors import OptionError
 from spark_stomp.files import FILE_ERRORS, local_path
-from spark_stomp.logs import get_log
+from spark_stomp.logs import Once, get_log
 from spark_stomp.options import SinkOptions
 from spark_stomp.status.figure import VERSION, Counter, Figure, Gauge, Part, Time, iso
 from spark_stomp.status.files import StatusFile, as_json, parsed, query_name, status_file, within
@@ -36,8 +36,8 @@ _TIMEOUT, _STORE_TIMEOUT = 0.5, 2.0
 # Reports that wait to be written to one file; then the oldest are dropped.
 _MOST_WAITING = 1_000
 
-# The options of queries whose last write failed, in this process.
-_failing: set[SinkOptions] = set()
+# Of queries, by their options, whose last write failed, in this process.
+_once = Once(log)
 
 
 class _Reports:
@@ -203,7 +203,7 @@ class SinkPart(Part):
         """Connections that tasks have made."""
         return self.tasks.connections
 
-    @Counter(label="blocked by the broker", trouble=True)
+    @Counter(label="blocked", trouble=True)
     def blocked_seconds(self) -> float:
         """Seconds for which tasks waited for a blocked broker."""
         return self.tasks.blocked_seconds
@@ -288,7 +288,7 @@ def _write(options: SinkOptions, following: Callable[[Document], Document]) -> N
         file = file.of_sink
         try:
             file.write(as_json(following(_read(file))))
-            _failing.discard(options)
+            _once.over(options)
         except FILE_ERRORS as error:
             _warn_once(options, file.location.words(error))
     except OptionError as error:
@@ -308,6 +308,4 @@ def _read(file: StatusFile) -> Document:
 
 
 def _warn_once(options: SinkOptions, why: str) -> None:
-    if options not in _failing:
-        log.warning("the status of the sink cannot be written: %s; the next batch tries again", why)
-    _failing.add(options)
+    _once.warning(options, "the status of the sink cannot be written: %s; the next batch tries again", why)

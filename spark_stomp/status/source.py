@@ -15,9 +15,9 @@ from spark_stomp.status.figure import VERSION, Counter, Figure, Gauge, Part, Tim
 from spark_stomp.status.receivers import Figures, Observed, ReceiverPart, TotalsPart, Unfit
 
 if TYPE_CHECKING:
+    from spark_stomp.brokers.standing import Told
     from spark_stomp.journal import Journal
     from spark_stomp.receiver import DedupIndex
-    from spark_stomp.transport.standing import Told
 
 
 def _parent() -> str:
@@ -134,6 +134,11 @@ class QueuePart(Part):
     def alarm(self) -> str | None:
         """Why the broker takes no messages for it; null if nothing is known."""
         return self.told.standing.alarm
+
+    @Figure(passing=True)
+    def forgetful(self) -> str | None:
+        """What kind of queue it is, if the broker may not deliver again what comes back; null otherwise."""
+        return self.told.standing.forgetful or None
 
     @Time(passing=True)
     def told_at(self) -> float:
@@ -254,6 +259,11 @@ class QueryPart(Part):
         """The error that ended the source; null without one."""
         return None if self.error is None else str(self.error)
 
+    @Figure()
+    def failure_code(self) -> str | None:
+        """The code of `failure`."""
+        return None if self.error is None else self.error.code
+
     @Figure(passing=True)
     def waiting_for(self) -> str | None:
         """What has to happen before the query gets on, in one sentence."""
@@ -327,6 +337,12 @@ class QueryPart(Part):
     @Figure()
     def sink(self) -> None:
         """Figures of the sink of this package, from the file beside this one."""
+        return
+
+    @Figure()
+    def ended(self) -> None:
+        """What ended the query, if its program called `reason(error, checkpoint)`; from a file beside this
+        one."""
         return
 
 

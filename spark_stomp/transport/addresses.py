@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import (
     BrokerError,
     ConnectFailed,
@@ -17,6 +20,7 @@ from spark_stomp.errors import (
     StompError,
 )
 from spark_stomp.quoting import host_port
+from spark_stomp.threads import aside
 
 _Address = TypeVar("_Address")
 
@@ -72,10 +76,27 @@ def name_of(address: Any) -> str:
     return host_port(address[0], address[1])
 
 
-def machines_of(host: str) -> int:
+def look_up(host: str, port: int | None, deadline: Deadline) -> list[Any]:
+    """The addresses of a host, as ``socket.getaddrinfo`` has them.
+
+    Raises what that raises, and TimeoutError at the ``deadline``. It cannot be interrupted, so it goes on in
+    a thread of its own, and who asks again meanwhile waits for the same one.
+    """
+    name = host, port
+    under_way = _LOOK_UPS.get(name)
+    if under_way is None or under_way.done():
+        under_way = aside(lambda: socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM))
+        _LOOK_UPS[name] = under_way
+    wait([under_way], deadline.left())
+    if not under_way.done():
+        raise TimeoutError(errno.ETIMEDOUT, "the look-up of its name has no answer")
+    return under_way.result()
+
+
+def machines_of(host: str, deadline: Deadline) -> int:
     """For how many machines a name stands, as far as it is known. One may have an address of each family."""
     try:
-        found = {(one[0], one[4][0]) for one in socket.getaddrinfo(host, None, 0, socket.SOCK_STREAM)}
+        found = {(one[0], one[4][0]) for one in look_up(host, None, deadline)}
     except (OSError, UnicodeError):
         return 0
     return max(Counter(family for family, _ in found).values(), default=0)
@@ -91,3 +112,5 @@ def remote_of(sock: socket.socket) -> str:
 
 ADDRESSES: Final = Addresses()
 """Those of this process."""
+# The last one of each name.
+_LOOK_UPS: Final[dict[tuple[str, int | None], Future[list[Any]]]] = {}

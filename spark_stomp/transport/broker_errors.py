@@ -9,7 +9,7 @@ from itertools import islice
 from urllib.parse import unquote
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.brokers.known import GENERIC, named_queue, remedy, says_in_use, sentence_of
+from spark_stomp.brokers.known import GENERIC, named_queue, says_in_use, sentence_of
 from spark_stomp.errors import BrokerError, ClientIdInUse, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
 from spark_stomp.quoting import shown
@@ -98,7 +98,10 @@ def connect_refused(
         away.verdict = "passes"
         return away
     if own.say(_VIRTUAL_HOST):
-        words += f". The header host was {shown(host)}: set the option virtualHost to what this broker wants"
+        words += (
+            f". The header host was {shown(host)}: set the option virtualHost to what this broker wants. "
+            "RabbitMQ says so too if that virtual host has as many connections as it may (max-connections)"
+        )
     if client_id is not None and says_in_use(own.say):
         return ClientIdInUse(f"{peer} refused CONNECT: clientId {client_id} is in use: {words}")
     return LoginRefused(f"{peer} refused CONNECT: {words}")
@@ -129,7 +132,7 @@ def broker_error(
         what = f"SEND to /queue/{shown(hide(queue))}"
     sentence = sentence_of(own.say, dialect)
     verdict = None if sentence is None else sentence.verdict
-    if advice := remedy(sentence, text, what, hide):
+    if sentence is not None and (advice := sentence.advice(text, what, hide)):
         words = f"{words.removesuffix('.')}. {advice}"
     unasked = sentence is not None and sentence.unasked
     if not what or unasked:

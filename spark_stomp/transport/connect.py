@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_stomp.brokers import DIALECTS, dialect_named
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import (
     ClientIdInUse,
     ConnectFailed,
@@ -31,10 +32,10 @@ from spark_stomp.errors import (
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived, Event
 from spark_stomp.protocol.handshake import may_be_misread
 from spark_stomp.quoting import duration
-from spark_stomp.transport.addresses import ADDRESSES, name_of, remote_of
+from spark_stomp.transport.addresses import ADDRESSES, look_up, name_of, remote_of
 from spark_stomp.transport.connection import Connection
 from spark_stomp.transport.logins import RefusedLogins, fingerprint, password_of
-from spark_stomp.transport.stream import Stream, reason, secure, tls_context
+from spark_stomp.transport.stream import LEAST, Stream, reason, secure, tls_context
 from spark_stomp.transport.websocket import upgrade
 
 if TYPE_CHECKING:
@@ -135,18 +136,19 @@ def _open_spelt(endpoint: Endpoint, options: ConnectionOptions, config: ClientCo
     The broker is not known before CONNECTED unless the option ``broker`` names it. So a CONNECT that it may
     have misread is sent once more in the other spelling, first as STOMP says.
     """
+    deadline = Deadline.after(options.connect_timeout)
     if options.broker != "auto":
         escaped = dialect_named(options.broker).outgoing.unescapes_always
-        return _open_session(endpoint, options, replace(config, escaped=escaped))
+        return _open_session(endpoint, options, replace(config, escaped=escaped), deadline)
     config = replace(config, escaped=endpoint in _unescaping)
     try:
-        return _open_session(endpoint, options, config)
+        return _open_session(endpoint, options, config, deadline)
     except (LoginRefused, NotStompServer, ConnectFailed, FrameEncodeError) as error:
         # ActiveMQ may quote a line feed that it has read, which breaks its ERROR.
         refused = isinstance(error, LoginRefused | NotStompServer)
         if isinstance(error, ClientIdInUse) or not may_be_misread(config, refused=refused):
             raise
-    connection = _open_session(endpoint, options, replace(config, escaped=not config.escaped))
+    connection = _open_session(endpoint, options, replace(config, escaped=not config.escaped), deadline)
     # Not toggled: another thread may have found out the same meanwhile.
     if config.escaped:
         _unescaping.discard(endpoint)
@@ -155,8 +157,9 @@ def _open_spelt(endpoint: Endpoint, options: ConnectionOptions, config: ClientCo
     return connection
 
 
-def _open_session(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
-    deadline = time.monotonic() + options.connect_timeout
+def _open_session(
+    endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig, deadline: Deadline
+) -> Connection:
     stream = _open_stream(endpoint, options, deadline, config.limits.max_frame)
     # The values in CONNECT and in the address that no error may show.
     headers = (value for _, value in options.secret_connect_headers)
@@ -179,8 +182,10 @@ def _open_session(endpoint: Endpoint, options: ConnectionOptions, config: Client
     return connection
 
 
-def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float, max_frame: int) -> Stream:
-    """Connect to ``endpoint`` by the monotonic time ``deadline``, with TLS and WebSocket as its scheme says.
+def _open_stream(
+    endpoint: Endpoint, options: ConnectionOptions, deadline: Deadline, max_frame: int
+) -> Stream:
+    """Connect to ``endpoint`` by the ``deadline``, with TLS and WebSocket as its scheme says.
 
     ``max_frame`` is the size of the largest STOMP frame in bytes; it limits the messages of a WebSocket.
 
@@ -190,11 +195,11 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
     peer = endpoint.address
     # Loaded before anything is opened: files that cannot be loaded are not the server's fault.
     context = tls_context(options.tls) if endpoint.tls else None
-    sock = _connect(endpoint, peer, options.connect_timeout)
+    sock = _connect(endpoint, options, deadline)
     remote = remote_of(sock)
     try:
         if context is not None:
-            sock.settimeout(max(0.001, deadline - time.monotonic()))
+            sock.settimeout(deadline.left(LEAST))
             sock = secure(sock, options.tls.server_name or endpoint.host, peer, context)
         if not endpoint.websocket:
             return Stream(sock, peer)
@@ -206,11 +211,15 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
         raise
 
 
-def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
+def _connect(endpoint: Endpoint, options: ConnectionOptions, deadline: Deadline) -> socket.socket:
+    peer = endpoint.address
     try:
-        sock = connect_any(endpoint.host, endpoint.port, timeout)
+        sock = connect_any(endpoint.host, endpoint.port, deadline)
     except TimeoutError as error:
-        raise ConnectTimeout(f"no connection to {peer} within connectTimeout ({timeout:g}s)") from error
+        why = f": {error.strerror}" if error.strerror else ""
+        raise ConnectTimeout(
+            f"no connection to {peer} within connectTimeout ({options.connect_timeout:g}s){why}"
+        ) from error
     except ConnectionRefusedError as error:
         listeners = ", ".join(filter(None, (dialect.listener for dialect in DIALECTS)))
         raise ConnectFailed(
@@ -224,20 +233,18 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     return sock
 
 
-def connect_any(host: str, port: int, timeout: float) -> socket.socket:
-    """Connect to the first address of the host that answers, in ``timeout`` seconds for all of them.
+def connect_any(host: str, port: int, deadline: Deadline) -> socket.socket:
+    """Connect to the first address of the host that answers, by the ``deadline`` for all of them.
 
     Each gets an equal share of the time left: if one hangs, the others are tried too. Raises the OSError of
     the last one.
     """
-    deadline = time.monotonic() + timeout
-    found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
-    addresses = ADDRESSES.in_order(found, lambda one: name_of(one[4]))
+    addresses = ADDRESSES.in_order(look_up(host, port, deadline), lambda one: name_of(one[4]))
     failure = OSError("the host has no address")
     for place, (family, kind, protocol, _, address) in enumerate(addresses):
-        share = (deadline - time.monotonic()) / (len(addresses) - place)
+        share = deadline.left(LEAST) / (len(addresses) - place)
         try:
-            return _connect_one(socket.socket(family, kind, protocol), address, max(0.001, share))
+            return _connect_one(socket.socket(family, kind, protocol), address, share)
         except OSError as error:
             ADDRESSES.failed(name_of(address))
             failure = error
@@ -254,12 +261,12 @@ def _connect_one(sock: socket.socket, address: Any, timeout: float) -> socket.so
     return sock
 
 
-def _await_connected(connection: Connection, deadline: float, options: ConnectionOptions) -> None:
+def _await_connected(connection: Connection, deadline: Deadline, options: ConnectionOptions) -> None:
     """Send CONNECT and read until CONNECTED. Errors before that say what kind of server this may be."""
     connection.session.connect(time.monotonic())
-    while (remaining := deadline - time.monotonic()) > 0:
+    while not deadline.passed:
         try:
-            events = connection.poll(remaining)
+            events = connection.poll(deadline.left())
         except (HeartbeatLost, VersionError):
             raise
         except RemoteProtocolError as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from spark_stomp.brokers.rabbitmq import (
     BY_NAME,
     LOCKED,
@@ -14,6 +12,7 @@ from spark_stomp.brokers.rabbitmq import (
     stream_name,
     stream_refused,
 )
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import (
     ConnectFailed,
     DestinationRefused,
@@ -87,12 +86,12 @@ def _answer(connection: Connection, destination: str, timeout: float) -> ErrorRe
     RabbitMQ sends ERROR, then RECEIPT for a SUBSCRIBE that it refuses, and Spring's relay may turn the two
     round. Only after an accepted one does RabbitMQ confirm DISCONNECT.
     """
-    session, until = connection.session, time.monotonic() + timeout
+    session, deadline = connection.session, Deadline.after(timeout)
     receipt = session.new_receipt()
     own = (("id", "0"), ("destination", destination))
     connection.request("SUBSCRIBE", (*own, *STREAM_QUESTION), receipt=receipt)
-    while (left := until - time.monotonic()) > 0:
-        events = connection.poll(left)
+    while not deadline.passed:
+        events = connection.poll(deadline.left())
         for event in events:
             if isinstance(event, ErrorReceived):
                 return event

@@ -47,6 +47,8 @@ _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 # Seconds after which a log line says that the server is silent.
 _SILENT = 1.0
+LEAST = 0.001
+"""Seconds for which a socket waits at least. With 0 it would not wait for anything."""
 # Errors that may be gone at the next attempt: the broker starts or stops, or it or the line is faulty.
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _FAULTS = re.compile("INTERNAL_ERROR|BAD_RECORD_MAC|UNEXPECTED_MESSAGE|DECODE_ERROR|USER_CANCELLED")

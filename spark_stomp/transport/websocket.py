@@ -11,14 +11,14 @@ from __future__ import annotations
 import logging
 import re
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
 from spark_stomp.quoting import shown
 from spark_stomp.transport.hiding import without_secrets
-from spark_stomp.transport.stream import READ_SIZE, Stream
+from spark_stomp.transport.stream import LEAST, READ_SIZE, Stream
 
 if TYPE_CHECKING:
     from websockets.client import ClientProtocol
@@ -50,10 +50,10 @@ def upgrade(
     peer: str,
     endpoint: Endpoint,
     options: ConnectionOptions,
-    deadline: float,
+    deadline: Deadline,
     max_frame: int,
 ) -> WebSocketStream:
-    """Make a WebSocket of a connected socket by the monotonic time ``deadline``.
+    """Make a WebSocket of a connected socket by the ``deadline``.
 
     ``max_frame`` is the size of the largest STOMP frame in bytes; it limits the received messages.
 
@@ -77,7 +77,7 @@ def upgrade(
     return WebSocketStream(sock, peer, protocol, early)
 
 
-def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -> list[Event]:
+def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: Deadline) -> list[Event]:
     """Send the request and read until the server has accepted or refused it.
 
     Returns the WebSocket frames that arrived together with the answer.
@@ -86,7 +86,7 @@ def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -
         sock.sendall(data)
     while not (events := protocol.events_received()) and protocol.handshake_exc is None:
         # Wait only for the time left, so that a server that sends byte by byte cannot extend it.
-        sock.settimeout(max(0.001, deadline - time.monotonic()))
+        sock.settimeout(deadline.left(LEAST))
         data = sock.recv(_READ_SIZE)
         if data:
             protocol.receive_data(data)

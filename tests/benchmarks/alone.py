@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from benchmarks.wire_broker import Frames, Renderer
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.columns import Projection
+from spark_stomp.deadline import Deadline
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.options import parse_source_options
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, Receiver, ReceiverSettings
@@ -87,7 +88,7 @@ def read_alone(settings: Alone) -> dict[str, float]:
                 rows += one.commit(decode=settings.decode)
     took = {"seconds": time.monotonic() - began, "processor": time.process_time() - processor}
     for one in ones:
-        one.receiver.stop(10)
+        one.receiver.stop(Deadline.after(10))
     return {**took, "messages": settings.messages, "rows": rows}
 
 

@@ -32,6 +32,7 @@ from support.proxy import FaultProxy, Way
 from support.waiting import wait_until
 
 from benchmarks.plots import draw_endurance
+from benchmarks.results import describe_machine
 from spark_stomp.errors import StompError
 
 APPLICATION = Path(__file__).with_name("enduring.py")
@@ -166,7 +167,8 @@ def main() -> None:
         if lived:
             process.communicate(b"\n", timeout=START)
         print(report(folder, confirmed, lived=lived))
-        draw_endurance(json.loads((folder / "samples.json").read_text()), batches_of(folder), PLOT)
+        told = json.loads((folder / "samples.json").read_text())
+        draw_endurance(told, batches_of(folder), describe_machine(), PLOT)
 
 
 def sample(pid: int) -> dict[str, Any]:

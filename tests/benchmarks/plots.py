@@ -1,9 +1,14 @@
-"""The plots of the pages: typed rows, throughput of real brokers, and memory over a long run."""
+"""The plots of the pages: typed rows, throughput of real brokers, and memory and latency over a long run.
+
+Each says in its title what it shows, and below when, with which versions and on what machine it was measured.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +34,16 @@ _LABELS = {
     "rescue_json": "this source, rescue_json",
 }
 _NAMES = {"rabbitmq": "RabbitMQ", "activemq": "ActiveMQ", "artemis": "Artemis"}
-_LINES = {"driver Python": "#2f6db0", "worker": "#c4622d", "JVM": "#8a8f98"}
+_LINES = {"driver Python": "#2f6db0", "worker": "#c4622d", "JVM": "#6b7079"}
+_PROCESSES = {
+    "driver Python": "receives (Python beside the driver)",
+    "worker": "tasks (Python)",
+    "JVM": "Spark (JVM, with a heap of up to 2 GiB)",
+    "readers": "receives (Python beside the driver)",
+    "workers": "tasks (Python)",
+}
+# Of the batches of a minute, this part has a latency within the band.
+_BAND = 0.8
 
 
 def draw(results: Mapping[str, Results], folder: Path) -> list[Path]:
@@ -40,12 +54,12 @@ def draw(results: Mapping[str, Results], folder: Path) -> list[Path]:
         found.append(_typed(typed, results["typed"].machine, folder / "typed.png"))
     real = [case for case in _cases(results, "real") if case.name == SHOWN and case.section in _NAMES]
     if real:
-        found.append(_throughput(real, folder / "throughput.png"))
+        found.append(_throughput(real, results["real"].machine, folder / "throughput.png"))
     memory = [case for case in _cases(results, "memory") if case.rounds and case.rounds[-1].series]
     if memory:
         longest = max(memory, key=_length).section
         memory = [case for case in memory if case.section == longest]
-        found.append(_memory(memory, folder / "memory.png"))
+        found.append(_memory(memory, results["memory"].machine, folder / "memory.png"))
     return found
 
 
@@ -58,13 +72,13 @@ def _length(case: Case) -> float:
     return max(points[-1][0] for points in case.rounds[-1].series.values())
 
 
-def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+def _figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Any, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
+    axes = figure.subplots(rows, columns, sharex=rows > 1, sharey=columns > 1, squeeze=False).ravel()
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="#e4e6ea")
@@ -72,23 +86,43 @@ def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _throughput(cases: list[Case], file: Path) -> Path:
-    figure, (axis,) = _figure(7, 3.4)
+def _measured(machine: Mapping[str, str], day: str) -> str:
+    """When, with what and where."""
+    versions = ", ".join(f"{name} {machine[name]}" for name in ("spark-stomp", "pyspark") if name in machine)
+    return ", ".join(filter(None, (day, versions, machine.get("processor"))))
+
+
+def _last_day(cases: Iterable[Case]) -> str:
+    return max(one.at for case in cases for one in case.rounds)[:10]
+
+
+def _throughput(cases: list[Case], machine: Mapping[str, str], file: Path) -> Path:
+    """The medians as bars with their rates, and the slowest and the fastest round as lines."""
+    figure, (axis,) = _figure(8, 4)
     bars = [name for name in _BARS if any(case.values(name) for case in cases)]
-    width = 0.8 / len(bars)
+    width = 0.84 / len(bars)
     for place, name in enumerate(bars):
-        heights = [statistics.median(case.values(name) or [0]) / 1_000 for case in cases]
+        found = [[value / 1_000 for value in case.values(name) or [0]] for case in cases]
         middles = [number + (place - (len(bars) - 1) / 2) * width for number in range(len(cases))]
-        drawn = axis.bar(middles, heights, width * 0.94, color=_BARS[name], label=_label(name))
-        ratios = [case.ratios(name) for case in cases]
-        texts = [f"{statistics.median(found):.2f}" if found else "" for found in ratios]
-        axis.bar_label(drawn, texts, fontsize=8, padding=1)
+        heights = [statistics.median(values) for values in found]
+        axis.bar(middles, heights, width * 0.94, color=_BARS[name], label=_label(name))
+        for middle, height, values in zip(middles, heights, found, strict=True):
+            axis.vlines(middle, min(values), max(values), color="#333333", linewidth=1)
+            text = f"{height:.0f}"
+            axis.annotate(
+                text, (middle, max(values)), (0, 2), textcoords="offset points", ha="center", size=8
+            )
     axis.set_xticks(range(len(cases)), [_NAMES[case.section] for case in cases])
     axis.set_ylabel("thousand messages a second")
-    title = f"Bodies of {SHOWN}, not persistent. On the bars: share of the bare socket's rate"
-    axis.set_title(title, fontsize=10)
-    axis.margins(y=0.12)
-    axis.legend(fontsize=8, frameon=False, ncols=len(bars), loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    rounds = max(len(case.rounds) for case in cases)
+    axis.set_title(
+        f"Reading messages of {SHOWN}: median of {rounds} rounds, line: slowest to fastest", fontsize=11
+    )
+    axis.set_xlabel(
+        f"{_measured(machine, _last_day(cases))}, which the broker shares; not persistent", size=8
+    )
+    axis.margins(y=0.1)
+    axis.legend(fontsize=8, frameon=False, ncols=len(bars), loc="upper center", bbox_to_anchor=(0.5, -0.17))
     figure.savefig(file)
     return file
 
@@ -107,9 +141,7 @@ def _typed(cases: list[Case], machine: Mapping[str, str], file: Path) -> Path:
     axis.set_xticks(range(len(cases)), [case.name for case in cases])
     axis.set_ylabel("microseconds of processor time a row")
     axis.set_title("From a queue to typed rows in a Parquet table: less is better", fontsize=11)
-    rounds = [one for case in cases for one in case.rounds]
-    versions = ", ".join(f"{name} {machine[name]}" for name in ("spark-stomp", "pyspark") if name in machine)
-    axis.set_xlabel(f"{max(one.at for one in rounds)[:10]}, {versions}, {machine['processor']}", fontsize=8)
+    axis.set_xlabel(_measured(machine, _last_day(cases)), fontsize=8)
     axis.margins(y=0.1)
     axis.legend(fontsize=8, frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.17))
     figure.savefig(file)
@@ -120,45 +152,79 @@ def _label(name: str) -> str:
     return _LABELS.get(name, name)
 
 
-def _memory(cases: list[Case], file: Path) -> Path:
-    figure, axes = _figure(3.6 * len(cases), 3.2, len(cases))
+def _memory(cases: list[Case], machine: Mapping[str, str], file: Path) -> Path:
+    figure, axes = _figure(4.6 * len(cases), 3.6, len(cases))
     for axis, case in zip(axes, cases, strict=True):
         for name, points in case.rounds[-1].series.items():
-            axis.plot(*zip(*points, strict=True), color=_LINES.get(name), label=name, linewidth=1.5)
+            axis.plot(*zip(*points, strict=True), color=_LINES.get(name), linewidth=1.6)
+            _name_line(axis, name, points[-1][0], points[-1][1])
         axis.set_title(case.name, fontsize=10)
         axis.set_xlabel("million messages")
     axes[0].set_ylim(bottom=0)  # after both have their lines: they share the axis
     axes[0].set_ylabel("resident memory, MiB")
-    axes[0].legend(fontsize=8, frameon=False)
+    figure.suptitle("Memory does not grow with the messages that were read", fontsize=11)
+    figure.supxlabel(_measured(machine, _last_day(cases)), fontsize=8)
     figure.savefig(file)
     return file
 
 
-def draw_endurance(told: Mapping[str, Any], batches: Sequence[Mapping[str, Any]], file: Path) -> Path:
-    """Memory of each kind of process and the latency of a long run, with the moments of the faults."""
-    figure, (axis,) = _figure(8, 4.2)
-    begin = told["samples"][0]["at"]
-
-    def minutes(at: float) -> float:
-        return float(at - begin) / 60
-
-    colours = {"readers": "#2f6db0", "workers": "#c4622d", "JVM": "#8a8f98"}
-    for kind, colour in colours.items():
-        points = [(minutes(one["at"]), one[kind]["memory"]) for one in told["samples"] if kind in one]
-        axis.plot(*zip(*points, strict=True), color=colour, label=f"{kind}, MiB", linewidth=1.4)
-    axis.set(xlabel="minutes", ylabel="memory (MiB)", ylim=(0, None))
-    for at, _ in told["faults"]:
-        axis.axvline(minutes(at), color="#e4e6ea", linewidth=0.8, zorder=0)
-    other = axis.twinx()
-    rows = [one for one in batches if one["rows"] and one["at"] >= begin]
-    other.plot(
-        [minutes(one["at"]) for one in rows],
-        [one["p50"] for one in rows],
-        ".",
-        color="#5a9a5a",
-        markersize=1.5,
+def _name_line(axis: Any, name: str, x: float, y: float) -> None:
+    """At the end of a line, what it is."""
+    axis.annotate(
+        _PROCESSES.get(name, name),
+        (x, y),
+        (0, 5),
+        textcoords="offset points",
+        ha="right",
+        size=8,
+        color=_LINES.get(name, _LINES["JVM"]),
     )
-    other.set(ylabel="median latency of a batch (s, dots)", yscale="log")
-    axis.legend(loc="upper left", frameon=False)
+
+
+def draw_endurance(
+    told: Mapping[str, Any], batches: Sequence[Mapping[str, Any]], machine: Mapping[str, str], file: Path
+) -> Path:
+    """Memory of each kind of process, below it the latency, of a long run, with the moments of faults."""
+    figure, (memory, latency) = _figure(8.5, 6, rows=2)
+    begin, end = (told["samples"][place]["at"] for place in (0, -1))
+    colours = {"JVM": _LINES["JVM"], "readers": _LINES["driver Python"], "workers": _LINES["worker"]}
+    for kind, colour in colours.items():
+        points = [((one["at"] - begin) / 60, one[kind]["memory"]) for one in told["samples"] if kind in one]
+        memory.plot(*zip(*points, strict=True), color=colour, label=_PROCESSES.get(kind, kind), linewidth=1.4)
+    memory.set(ylabel="memory of its own, MiB", ylim=(0, None))
+    rows = [((one["at"] - begin) / 60, one["p50"]) for one in batches if one["rows"] and one["at"] >= begin]
+    minutes, low, middle, high = zip(*_by_minute(rows), strict=True)
+    band = f"{_BAND:.0%} of the batches of a minute"
+    latency.fill_between(minutes, low, high, color="#bcd9bc", linewidth=0, label=band)
+    latency.plot(minutes, middle, color="#2f7d2f", linewidth=1.4, label="their median")
+    latency.set(xlabel="minutes", ylabel="seconds from sending to a row", yscale="log")
+    latency.yaxis.set_major_formatter("{x:g}")
+    struck = [(at - begin) / 60 for at, _ in told["faults"]]
+    for axis in (memory, latency):
+        place = {"transform": axis.get_xaxis_transform(), "clip_on": False}
+        axis.plot(struck, [0.0] * len(struck), "|", color="#b02020", markersize=9, label="a fault", **place)
+        axis.legend(fontsize=8, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
+    hours, faults = (end - begin) / 3600, len(struck)
+    length = f"{hours:.1f} hours" if hours >= 2 else f"{hours * 60:.0f} minutes"
+    title = f"One query for {length}, with {faults} faults: cuts, pauses of 15 s, restarts of brokers"
+    figure.suptitle(title, fontsize=11)
+    day = datetime.fromtimestamp(begin, timezone.utc).date().isoformat()
+    figure.supxlabel(_measured(machine, day), fontsize=8)
     figure.savefig(file)
     return file
+
+
+def _by_minute(points: Iterable[tuple[float, float]]) -> list[tuple[float, float, float, float]]:
+    """The middle of each minute, and of its values the lower and upper end of the band and the median."""
+    found: defaultdict[int, list[float]] = defaultdict(list)
+    for minute, value in points:
+        found[int(minute)].append(value)
+    least = (1 - _BAND) / 2
+    return [
+        (minute + 0.5, *(_quantile(found[minute], part) for part in (least, 0.5, 1 - least)))  # type: ignore[misc]
+        for minute in sorted(found)
+    ]
+
+
+def _quantile(values: Sequence[float], part: float) -> float:
+    return sorted(values)[round(part * (len(values) - 1))]

@@ -17,7 +17,7 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import DeliveryError, FrameServerError, JournalError, StompError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch
-from spark_stomp.frameserver.client import new_token
+from spark_stomp.frameserver.wire import new_token
 from spark_stomp.options import parse_batch_options
 from spark_stomp.sink.sender import Sender
 from spark_stomp.source.reads import browse

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from hostile.case import Result, excesses
 from hostile.victim import Besieged, besiege
-from spark_stomp.frameserver.client import NAME
+from spark_stomp.frameserver.wire import NAME
 
 
 def client_hello() -> bytes:

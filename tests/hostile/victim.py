@@ -22,6 +22,7 @@ from support.options import sink_options, source_options
 from support.receivers import LoneReceiver
 
 from spark_stomp.columns import SinkColumns
+from spark_stomp.deadline import Deadline
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import StompError
 from spark_stomp.sink.write import send_batches
@@ -186,7 +187,7 @@ def _receive(order: Order, report: Report) -> None:
         if not _reaches(order, receiver, lambda: receiver.status().acked >= len(report.committed)):
             report.outcome = "waits for receipts"
     finally:
-        receiver.stop(1)
+        receiver.stop(Deadline.after(1))
 
 
 def _commit(receiver: LoneReceiver, upto: int, report: Report) -> None:

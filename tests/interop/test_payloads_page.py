@@ -1,4 +1,4 @@
-"""docs/payloads.md: its programs as they stand there, on the brokers that each section names."""
+"""docs/payloads.md and docs/other-protocols.md: each program, on the brokers that its section names."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from spark_stomp.errors import DestinationRefused
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-PAGE = (ROOT / "docs" / "payloads.md").read_text(encoding="utf-8")
-SECTIONS = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")[1:]}
+PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("payloads.md", "other-protocols.md")]
+SECTIONS = {part.partition("\n")[0]: part for page in PAGES for part in page.split("\n## ")[1:]}
 NAMES = {"RabbitMQ": "rabbitmq", "ActiveMQ": "activemq", "Artemis": "artemis"}
 
 
@@ -193,6 +193,18 @@ def test_the_prefix_of_a_selector(broker: Broker) -> None:
             query.idle()
 
 
+def test_a_schema_of_ones_own(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the bodies that the section has above it."""
+    heading = "Try a schema before you read"
+    (bodies,) = re.findall(r"<<'END'\n(.*?)END\n", SECTIONS[heading], re.DOTALL)
+    (tmp_path / "bodies.jsonl").write_text(bodies, encoding="utf-8")
+    (program,), (printed,) = blocks(heading, "python"), blocks(heading, "text")
+    exec(program.replace('"bodies.jsonl"', repr(str(tmp_path / "bodies.jsonl"))), {"spark": spark})
+    assert capsys.readouterr().out.strip() == printed.strip()
+
+
 def test_json_lines(spark: SparkSession) -> None:
     (program,) = (block for block in blocks("JSON, and what fails", "python") if "/queue/lines" in block)
     bodies = [
@@ -221,6 +233,7 @@ def test_json_lines(spark: SparkSession) -> None:
 def test_a_section_with_a_program_says_where_it_was_seen() -> None:
     programs = {heading for heading in SECTIONS if "```python" in SECTIONS[heading]}
     assert programs - {heading for _, heading in CASES} == {
+        "Try a schema before you read",
         "Before each recipe",
         "Delayed messages",
     }

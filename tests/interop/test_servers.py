@@ -69,7 +69,7 @@ class TestVertx:
     def test_a_write_warns_of_it(
         self, vertx_server: JavaServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("spark_stomp.sink.encoder._warned", set())
+        monkeypatch.setattr("spark_stomp.sink.encoder._once._said", set())
         assert publish({"url": self.url(vertx_server)}, "/queue/nobody", BODIES) == len(BODIES)
         assert caplog.text.count(PROBE) == 1
 

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
-from support.brokers.telling import ManagedArtemis, ManagedRabbitMQ
+from support.brokers.telling import ManagedRabbitMQ
 from support.driven import Run, publish
 from support.waiting import wait_until
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.brokers.standing import Standing
 from spark_stomp.errors import DestinationRefused, ReceiptTimeout, UnsupportedError
 from spark_stomp.options import parse_sink_options
-from spark_stomp.transport.standing import Standing, standing, takes_messages
+from spark_stomp.transport.standing import standing, takes_messages
 
 pytestmark = pytest.mark.broker
 
@@ -80,12 +81,13 @@ def test_why_nobody_can_send(told: Broker) -> None:
         publish(told.options(), queue, [b"x"])
         connection = parse_sink_options(told.options()).connection
         peer = connection.endpoints[0].address
-        assert takes_messages(connection, peer) and ask(told, queue).alarm is None
+        rabbitmq = dialect_named("rabbitmq")
+        assert takes_messages(connection, rabbitmq, peer) and ask(told, queue).alarm is None
         told.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.00001).")
         try:
             wait_until(lambda: ask(told, queue).alarm is not None, what="the alarm")
             assert ask(told, queue).alarm == "RabbitMQ has an alarm for memory"
-            assert not takes_messages(connection, peer)
+            assert not takes_messages(connection, rabbitmq, peer)
         finally:
             told.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.6).")
         return
@@ -110,59 +112,3 @@ def test_a_broker_that_does_not_tell(broker_pool: BrokerPool, tmp_path: Path) ->
         pytest.raises(UnsupportedError, match=r"whether .* cannot be known: .* the right manage"),
     ):
         run.batch()
-
-
-@pytest.mark.parametrize(
-    ("settings", "kind"),
-    [
-        ({"ring-size": 5}, "a ring queue (ring-size 5)"),
-        ({"last-value": True, "last-value-key": "k"}, "a last-value queue"),
-        (
-            {"purge-on-no-consumers": True},
-            "a queue that is purged when nobody reads it (purge-on-no-consumers)",
-        ),
-        ({}, ""),
-    ],
-    ids=["ring", "last value", "purged", "ordinary"],
-)
-def test_queues_of_artemis_that_delete_what_comes_back(
-    telling_pool: BrokerPool, settings: dict[str, object], kind: str
-) -> None:
-    broker = telling_pool.get("artemis")
-    assert isinstance(broker, ManagedArtemis)
-    queue = broker.new_queue()
-    broker.declare(queue, **settings)
-    assert ask(broker, queue).forgetful == kind
-
-
-@pytest.mark.parametrize(
-    ("arguments", "policy", "lost"),
-    [
-        ({"x-max-length": 5}, "", "max-length 5"),
-        ({"x-queue-type": "quorum"}, '{<<"max-length">>, 5}', "max-length 5"),
-        ({"x-max-length": 5, "x-overflow": "reject-publish"}, "", ""),
-    ],
-    ids=["by an argument", "by a policy", "refuses"],
-)
-def test_queues_of_rabbitmq_that_drop_what_comes_back(
-    telling_pool: BrokerPool, arguments: dict[str, str | int], policy: str, lost: str
-) -> None:
-    """What the broker tells, and what it does when a full queue gets as many messages back."""
-    broker = telling_pool.get("rabbitmq")
-    assert isinstance(broker, ManagedRabbitMQ)
-    queue = broker.new_queue()
-    name = queue.removeprefix("/queue/")
-    if policy:
-        set_policy = f'rabbit_policy:set(<<"/">>, <<"{name}">>, <<"^{name}$">>, [{policy}], 0, <<"queues">>'
-        broker.evaluate(f'{set_policy}, <<"test">>).')
-    broker.declare(queue, arguments)
-    declared = queue.replace("/queue/", "/amq/queue/")
-    publish(broker.options(), declared, [b"x"] * 5)
-    with Run(broker.options(destination=declared, prefetch=5)) as run:
-        run.gather(5)
-        publish(broker.options(), declared, [b"y"] * 5)
-        wait_until(lambda: ask(broker, declared).ready == 5, what="the figures")
-        told = ask(broker, declared).forgetful
-    assert told == (f"a queue that drops its oldest messages when it is full ({lost})" if lost else "")
-    kept = 5 if lost else 10
-    wait_until(lambda: broker.standing(queue) == (kept, 0), what=f"{kept} messages in the queue")

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from unittest import mock
 
-from property.log_model import RECEIVERS, TOPIC
+from property.log_model import RECEIVERS, RING, TOPIC
 from support.journals import local_journal
 
 from spark_stomp.frame_batch import FrameBatch
@@ -52,7 +52,7 @@ class MemoryEngine:
         self.receivers[at].connected(keyed=keyed)
 
     def disconnected(self, at: int) -> None:
-        self.receivers[at].disconnected(redelivers=True, but=[TOPIC])
+        self.receivers[at].disconnected(redelivers=True, but=[TOPIC, RING])
 
     def receive(self, at: int, block: MessageBlock) -> None:
         self.receivers[at].receive(block, received_at=0, version="1.2", dialect="generic")
@@ -81,7 +81,7 @@ class MemoryEngine:
         limits = BatchLimits(max_messages=most)
         if not any(shares_of(seen, limits).values()):
             return start
-        chosen = self.logs.choose_end(start, lambda: shares_of(seen, limits))
+        chosen = self.logs.take_batch(start, seen, limits)
         return None if chosen is None else chosen[0]
 
     def read(self, start: Offset, end: Offset) -> list[bytes]:

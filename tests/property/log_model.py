@@ -30,8 +30,12 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.source.offsets import INITIAL
 
 RECEIVERS = 3
-TOPIC = "t"
-"""The subscription whose messages the broker never delivers again."""
+TOPIC, RING = "t", "r"
+"""Subscriptions to a topic, which brings nothing again, and to a ring queue, which may bring nothing."""
+_PLACES = {
+    kind: b"/%b/%b\nsubscription:%b" % (b"topic" if kind == TOPIC else b"queue", kind.encode(), kind.encode())
+    for kind in ("q", TOPIC, RING)
+}
 
 receivers = st.integers(0, RECEIVERS - 1)
 counts = st.integers(1, 4)
@@ -89,7 +93,12 @@ class Message:
     number: int
     id: bytes | None
     body: bytes
-    topic: bool = False
+    by: str = "q"
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the broker delivers it until it is ACKed."""
+        return self.by == "q"
 
 
 @dataclass
@@ -157,15 +166,17 @@ class Query(RuleBasedStateMachine):
 
     # --- the broker
 
-    @rule(count=counts, nameless=st.booleans(), repeat_id=st.booleans(), topic=st.booleans())
-    def publish(self, count: int, nameless: bool, repeat_id: bool, topic: bool) -> None:
+    @rule(
+        count=counts, nameless=st.booleans(), repeat_id=st.booleans(), by=st.sampled_from(["q", TOPIC, RING])
+    )
+    def publish(self, count: int, nameless: bool, repeat_id: bool, by: str) -> None:
         for _ in range(count):
             number = len(self.published)
             name = None if nameless and number % 3 == 0 else b"id-%d" % (number // 2 if repeat_id else number)
-            message = Message(number, name, b"body-%d" % number, topic and number % 2 == 0)
+            message = Message(number, name, b"body-%d" % number, "q" if number % 2 else by)
             self.published.append(message)
             self.ready.append(message)
-            if not message.topic:
+            if message.is_sure:
                 self.expected.add(message.body)
             if name is None:
                 self.may_double.add(message.body)
@@ -176,7 +187,7 @@ class Query(RuleBasedStateMachine):
         if self.links[at] is None:
             self.connect(at, keyed=True)
         if not self.ready:
-            self.publish(count, nameless=False, repeat_id=at == 0, topic=at == 1)
+            self.publish(count, nameless=False, repeat_id=at == 0, by=["q", TOPIC, RING][at])
         self._send(self.links[at], count)
         if read:
             self.read(at)
@@ -198,8 +209,7 @@ class Query(RuleBasedStateMachine):
             if not link.keyed:
                 self.may_double.add(message.body)
             name = b"" if message.id is None else b"id:%b\n" % message.id
-            place = b"/topic/t\nsubscription:t" if message.topic else b"/queue/q\nsubscription:q"
-            head = b"MESSAGE\ndestination:%b\nack:%b\n%b%b\n" % (place, handle, name, again)
+            head = b"MESSAGE\ndestination:%b\nack:%b\n%b%b\n" % (_PLACES[message.by], handle, name, again)
             block.heads += head
             block.data += head + message.body + b"\0"
             block.ends.append(len(block.data))
@@ -292,13 +302,14 @@ class Query(RuleBasedStateMachine):
                 self.notice_the_end(at)
 
     def _break(self, link: Link, seed: int) -> None:
-        """What was un-acked is delivered again: first, last or anywhere, in any order."""
+        """What was un-acked is delivered again: first, last or anywhere, in any order; a ring lacks some."""
         if not link.open:
             return
         link.open = False
-        back = [message for message in link.unacked.values() if not message.topic]
-        link.unacked.clear()
         chance = random.Random(seed)
+        comes_again = {"q": True, TOPIC: False, RING: chance.random() < 0.5}
+        back = [message for message in link.unacked.values() if comes_again[message.by]]
+        link.unacked.clear()
         if seed:
             chance.shuffle(back)
         place = chance.choice([0, len(self.ready)])
@@ -349,8 +360,8 @@ class Query(RuleBasedStateMachine):
         while link is not None and link.blocks:
             block, messages = link.blocks.pop(0)
             self.engine.receive(at, block)
-            # Nobody delivers these again, so they become rows if this process lives on.
-            self.expected |= {message.body for message in messages if message.topic}
+            # It may be that nobody delivers these again, so they become rows if this process lives on.
+            self.expected |= {message.body for message in messages if not message.is_sure}
 
     @precondition(lambda self: self.keeps)
     @rule()
@@ -404,7 +415,7 @@ class Query(RuleBasedStateMachine):
     def batch(self, at: int, count: int, fate: Fate | None, batches: int) -> None:
         """Whole batches, from the producer to the commit; their ACKs may get anywhere."""
         for _ in range(batches):
-            self.publish(count, nameless=False, repeat_id=False, topic=False)
+            self.publish(count, nameless=False, repeat_id=False, by="q")
             self.deliver(at, 100, read=True, cut=False)
             self.keep()
             self.plan(100)
@@ -427,8 +438,8 @@ class Query(RuleBasedStateMachine):
         in_sink = {body for batch in self.done for body in batch.rows}
         if self.pending is not None and written:
             in_sink |= set(self.pending.rows)
-        # A topic brings nothing again. What the sink has, it keeps.
-        self.expected -= {one.body for one in self.published if one.topic and one.body not in in_sink}
+        # Who knows whether these come again. What the sink has, it keeps.
+        self.expected -= {one.body for one in self.published if not one.is_sure and one.body not in in_sink}
         if not self.keeps:
             self.may_double |= in_sink & {message.body for message in self.ready}
         self.engine = self.run()
@@ -447,7 +458,7 @@ class Query(RuleBasedStateMachine):
         for at in range(RECEIVERS):
             self.drop(at, noticed=True, seed=0)
         self._end_ghosts()
-        forgotten = [one for one in self.published if one.body in self.acked and not one.topic][-count:]
+        forgotten = [one for one in self.published if one.body in self.acked and one.is_sure][-count:]
         if not self.keeps:
             self.may_double |= {message.body for message in forgotten}
         self.ready[:0] = [message for message in forgotten if message not in self.ready]
@@ -482,7 +493,7 @@ class Query(RuleBasedStateMachine):
             for _ in range(2):
                 self._run_dry()
         assert not self.ready
-        queues = {message.body for message in self.published if not message.topic}
+        queues = {message.body for message in self.published if message.is_sure}
         assert self.acked >= queues
         rows = Counter(body for batch in self.done for body in batch.rows)
         assert rows.keys() >= self.expected, "a message is lost"

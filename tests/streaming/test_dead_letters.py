@@ -68,7 +68,7 @@ def test_they_have_body_headers_reason_and_origin_and_go_back(
 def test_the_program_of_the_page_sends_some_back_and_loses_none(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
-    program = programs(READING, "Dead letters")[1]
+    program = programs(READING, "Count dead letters, and send some back")[1]
     origin = ("dead-letter-origin", QUEUE)
     for number, reason in enumerate(["no JSON at 1", "the body is not UTF-8", "no JSON at 7"]):
         headers = [("desk", "b"), ("dead-letter-reason", reason), origin]

@@ -20,7 +20,8 @@ QUEUE = "/queue/orders"
 DEAD = "/queue/orders.dead"
 BAD = b"no colon\n"
 GOOD = [b"good %d" % number for number in range(40)]
-(DEAD_LETTERS, BACK) = programs(READING, "Dead letters")
+(DEAD_LETTERS,) = programs(READING, "Dead letters")
+(AGENDA, BACK) = programs(READING, "Count dead letters, and send some back")
 
 
 def poisoned(broker: DevBroker) -> None:
@@ -47,7 +48,7 @@ def test_the_query_ends_with_the_message_named_after_all_that_came_before(
 
 @pytest.mark.rule("7.7")
 def test_the_recipe_routes_them_to_a_dead_letter_queue(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     devbroker.publish_many(QUEUE, [b'{"id": 1, "article": "bread"}', b"no order"])
     devbroker.publish(QUEUE, b"bad", raw=BAD)
@@ -74,6 +75,12 @@ def test_the_recipe_routes_them_to_a_dead_letter_queue(
     assert bytes(dead.body).endswith(b"\n\nbad\0") and BAD in bytes(dead.body)
     assert {row.headers["dead-letter-origin"] for row in (plain, dead)} == {QUEUE}
     assert dead.headers["dead-letter-reason"].startswith("[STOMP_FRAME_MALFORMED] header line")
+
+    capsys.readouterr()
+    run(AGENDA)
+    printed = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines() if QUEUE in line]
+    found = {reason.strip(): count.strip() for reason, _, count in printed}
+    assert len(found) == 2 and found[plain.headers["dead-letter-reason"]] == "1"
 
     run(BACK).awaitTermination(60)
     # What the program does not send back is kept.

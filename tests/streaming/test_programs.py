@@ -42,14 +42,18 @@ def sections(page: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def programs() -> dict[str, list[str]]:
-    """What can be run, by page and heading: all that reads and starts a query."""
+    """What can be run, by page and heading: all that reads and starts a query.
+
+    What comes before each recipe is on the page, or on the one to which it links.
+    """
     found = {}
+    first = {page.name: dict(sections(page)).get(BEFORE, []) for page in PAGES}
     for page in PAGES:
-        blocks = dict(sections(page))
-        before = blocks.pop(BEFORE, [])
-        for heading, own in blocks.items():
+        linked = re.search(r"\(([\w-]+\.md)#before-each-recipe\)", page.read_text(encoding="utf-8"))
+        before = first[linked[1] if linked else page.name]
+        for heading, own in sections(page):
             text = "".join(own)
-            reads = re.search(r"readStream|messages\(|orders\(", text)
+            reads = heading != BEFORE and re.search(r"readStream|messages\(|orders\(", text)
             if reads and re.search(r"writeStream.*\.(start|toTable)\(", "".join(before) + text, re.DOTALL):
                 found[f"{page.name}: {heading}"] = before + own
     return found
@@ -80,7 +84,7 @@ def test_all_are_found() -> None:
     assert {
         "README.md: Quickstart",
         "start.md: A first job",
-        "reading.md: Feeds",
+        "reading.md: Dead letters",
         "exactly-once.md: toTable",
         "demo.py",
         "orders.py",
@@ -101,8 +105,6 @@ def no_view_stays(spark: SparkSession) -> Iterator[None]:
 def test_no_body_ends_it_and_none_is_lost(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    for variable in ("FEED_LOGIN", "FEED_PASSWORD"):
-        monkeypatch.setenv(variable, "ada")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # Ctrl-C stays that of the tests
     for key, value in PIPELINE["configuration"].items():

@@ -20,7 +20,7 @@ _CONTRACT = """
 1.6   source.commits:Committer._await_offset_log         returns None
 1.7   source.commits:Committer._examine                  never fenced
 1.8   source.commits:Committer._raise_or_log             never _UNREADABLE_AT_MOST
-1.9   source.commits:Committer.stop                      drops _warn_once
+1.9   source.commits:Committer.stop                      drops _warn_of_no_evidence
 1.10  receiver.ack_queue:AckQueue.next_acks              drops _groups.append
 # A range never changes
 2.1   receiver.log:Log.add                               shifts end

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import StompError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import SourceOptions
@@ -97,7 +98,7 @@ def running(options: SourceOptions) -> Iterator[LoneReceiver]:
     try:
         yield receiver
     finally:
-        receiver.stop(4)
+        receiver.stop(Deadline.after(4))
 
 
 @contextmanager

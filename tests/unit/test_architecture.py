@@ -11,6 +11,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from spark_stomp.brokers import DIALECTS
+
 # The package as it lies here, not as it may be installed.
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "spark_stomp"
@@ -21,7 +23,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("quoting",),
     ("errors", "logs"),
-    ("frame_batch", "threads"),
+    ("deadline", "frame_batch", "threads"),
     ("protocol",),
     ("brokers",),
     ("options", "columns", "files"),
@@ -109,6 +111,28 @@ def module_of(name: str) -> str | None:
     return None
 
 
+def chosen_by_name(tree: ast.AST, names: set[str]) -> Iterator[str]:
+    """What is compared with, or looked up by, the name of a dialect."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.Dict):
+            parts = [key for key in node.keys if key is not None]
+        elif isinstance(node, ast.Subscript):
+            parts = [node.slice]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            parts = node.args[:1]
+        elif isinstance(node, ast.MatchValue):
+            parts = [node.value]
+        else:
+            continue
+        yield from (text for part in parts for text in [ast.unparse(part)] if is_name_of(part, text, names))
+
+
+def is_name_of(part: ast.expr, text: str, names: set[str]) -> bool:
+    return text.endswith("dialect.name") or (isinstance(part, ast.Constant) and part.value in names)
+
+
 def heads(path: Path) -> set[str]:
     """The top-level packages that a module imports."""
     return {name.split(".")[0] for name in imports(path)}
@@ -162,6 +186,28 @@ class TestImports:
         assert len(protocol) > 5
         assert offenders(lambda path: heads(path) - pure - {"spark_stomp"}, protocol) == {}
         assert offenders(lambda path: own_parts(path) - {"errors", "quoting"}, protocol) == {}
+
+    def test_a_fact_of_one_broker_is_in_its_dialect(self) -> None:
+        # The name of a dialect is for people, and for what is written down; nobody chooses by it.
+        names = {dialect.name for dialect in DIALECTS}
+        elsewhere = [path for path in MODULES if part_of(path) != "brokers"]
+        assert offenders(lambda path: [*chosen_by_name(tree_of(path), names)], elsewhere) == {
+            # A command, and a value of the option ``broker``.
+            "spark_stomp/commands/main.py": ["'devbroker'"],
+            "spark_stomp/options/rules.py": ["'generic'"],
+        }
+
+    def test_a_choice_by_name_is_found(self) -> None:
+        for text in (
+            "dialect.name == other",
+            "self.dialect.name in known",
+            "kind != 'artemis'",
+            "words = {'activemq': 1}",
+            "words.get(told.dialect.name, '')",
+            "words[dialect.name]",
+        ):
+            assert [*chosen_by_name(ast.parse(text), {"activemq", "artemis"})], text
+        assert not [*chosen_by_name(ast.parse("print(dialect.name, 'artemis')"), {"artemis"})]
 
     def test_the_base_dependencies_are_enough_without_spark(self) -> None:
         enough = {"spark_stomp", "pyarrow", "numpy", "cryptography"} | sys.stdlib_module_names

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import importlib
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 import releases
+from broker_settings import SETTINGS, Setting
 from reference_page import MODULES, REFERENCE, pages
 from releases import ENVIRONMENTS, MODES
 from support.pages import README, programs
@@ -50,6 +53,21 @@ def rows(text: str) -> list[list[str]]:
 def test_a_generated_page_is_fresh(path: Path, text: str) -> None:
     # `python tools/reference_page.py` writes it.
     assert text_of(path) == text
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda one: one.shown_by)
+def test_a_setting_of_a_broker_is_run_by_a_test(setting: Setting) -> None:
+    path, name = setting.shown_by.split("::")
+    assert name in names_of(ROOT / "tests" / path)
+
+
+@cache
+def names_of(module: Path) -> set[str]:
+    """What a module defines at its top."""
+    body = ast.parse(text_of(module)).body
+    made = {one.name for one in body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+    assigned = (target for one in body if isinstance(one, ast.Assign) for target in one.targets)
+    return made | {target.id for target in assigned if isinstance(target, ast.Name)}
 
 
 @each_page
@@ -110,6 +128,22 @@ def test_the_program_of_the_reference_uses_nothing_else() -> None:
     assert {str(module) for module, _ in used} <= {*MODULES, errors.__name__}
 
 
+def code_lines(text: str) -> int:
+    """How many lines of a module have code: no blank ones, no comments, no docstrings."""
+    between = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    lines = {
+        line
+        for one in tokens
+        if one.type not in {*between, tokenize.ENDMARKER}
+        for line in range(one.start[0], one.end[0] + 1)
+    }
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines -= {*range(node.lineno, (node.end_lineno or 0) + 1)}
+    return len(lines)
+
+
 class TestArchitecture:
     PAGE = ROOT / "docs" / "architecture.md"
     # `journal.api:Journal.append`: a module below spark_stomp, and a name in it.
@@ -128,6 +162,17 @@ class TestArchitecture:
 
     def test_is_short(self) -> None:
         assert len(text_of(self.PAGE).split()) <= 1_200
+
+    def test_each_room_is_in_it_and_about_as_large_as_it_says(self) -> None:
+        rooms = re.findall(r"^- (.+) \(([\d,]+)\): .", section(self.PAGE, "Rooms"), re.MULTILINE)
+        sizes = {part.relative_to(PACKAGE).parts[0].removesuffix(".py"): 0 for part in PACKAGE.rglob("*.py")}
+        for path in PACKAGE.rglob("*.py"):
+            sizes[path.relative_to(PACKAGE).parts[0].removesuffix(".py")] += code_lines(text_of(path))
+        said = {tuple(re.findall(r"`(\w+)`", names)): int(size.replace(",", "")) for names, size in rooms}
+        others = sizes.keys() - {name for names in said for name in names}
+        assert all((PACKAGE / f"{name}.py").exists() or name == "_autoload" for name in others)
+        there = {names: sum(sizes[name] for name in names or others) for names in said}
+        assert {names: size for names, size in there.items() if abs(size - said[names]) > 100} == {}
 
     def test_names_nothing_private_but_locks(self) -> None:
         text = text_of(self.PAGE)
@@ -215,10 +260,10 @@ class TestWordsOfTheContract:
 
 
 class TestSecurity:
-    """docs/security.md: every test that it names is there."""
+    """The threats of SECURITY.md: every test that it names is there."""
 
     TESTS = ROOT / "tests"
-    TEXT = text_of(ROOT / "docs" / "security.md")
+    TEXT = text_of(ROOT / "SECURITY.md")
 
     def test_what_it_names_is_there(self) -> None:
         named = sorted(set(re.findall(r"`([\w/]+\.py(?:::\w+)*)`", self.TEXT)))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.waiting import PATIENCE
 
-from spark_stomp.logs import about, get_log, lines_about
+from spark_stomp.logs import Once, about, get_log, lines_about
 from spark_stomp.threads import Worker
 
 PACKAGE = Path(__file__).resolve().parents[2] / "spark_stomp"
@@ -38,6 +38,14 @@ class TestWhereNobodySetUpLogging:
         assert lines_of("show('warning'); log.debug('a'); log.info('b')") == []
         # Workers serve one query after the other.
         assert len(lines_of("show('debug'); show('info'); log.debug('a'); log.info('b')")) == 1
+
+    def test_what_would_come_again_and_again_comes_once_for_each_query(self) -> None:
+        script = (
+            "show('warning')\nonce = Once(log)\nfor name in 'aaba':\n"
+            "  with lines_about(query=name, batch=name * 2): once.warning('so', 'it is so')"
+        )
+        told = [line.partition(" WARNING ")[2] for line in lines_of(script)]
+        assert told == ["query=a batch=aa: it is so", "query=b batch=bb: it is so"]
 
     @pytest.mark.parametrize("part", ["sender.Sender(given)", "write._sum(given, [])"])
     def test_the_sink_shows_what_its_option_says(self, part: str) -> None:
@@ -128,3 +136,13 @@ class TestWhatALineIsAbout:
         own = {path.name for path in PACKAGE.rglob("*.py") if "getLogger" in path.read_text(encoding="utf-8")}
         # The command line shows them in its own way.
         assert own == {"logs.py", "main.py"}
+
+
+def test_what_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    once = Once(get_log("spark_stomp.test"), most=2)
+    for subject in ("a", "a", "b", "c", "b"):
+        once.warning(subject, "%s comes", subject)
+    assert caplog.messages == ["a comes", "b comes"]
+    once.over("a")
+    once.warning("a", "it comes again")
+    assert caplog.messages[2:] == ["it comes again"]

@@ -547,12 +547,14 @@ class TestSecrets:
             "secretConnectHeaders": f'{{"a": "{SECRET}"}}',
             "connectHeaders": '{"b": "c"}',
             "journal": f"s3://key:{SECRET}@bucket/journal",
+            "checkpointLocation": "/data/checkpoint",
             "prefetch": "7",
         }
         told = dict(source(**given).told)
         assert told == dict.fromkeys(given) | {
             "destination": "/queue/a",
             **{key: given[key] for key in ("login", "passwordFile", "tlsCertFile", "prefetch")},
+            "checkpointLocation": "/data/checkpoint",
         }
         assert dict(source(login="me", passwordFile="run/p").told)["passwordFile"] is None
         assert dict(sink(url="stomp://b", tTl="5s").told) == {"url": "stomp://b", "ttl": "5s"}

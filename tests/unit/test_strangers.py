@@ -45,14 +45,16 @@ OTHER_ERRORS = {
     "OSError": {"commands/devbroker.py", "files.py", "status/files.py"},
     # In the tests of whoever uses the dev broker.
     # The others are caught where an answer is awaited.
-    "TimeoutError": {"devbroker/server.py", "frameserver/client.py", "transport/http_get.py"},
+    "TimeoutError": {
+        *("devbroker/server.py", "frameserver/client.py", "transport/addresses.py", "transport/http_get.py")
+    },
     "RuntimeError": {"devbroker/server.py"},
-    "TypeError": {"source/offsets.py", "transport/standing.py"},
+    "TypeError": {"source/offsets.py", "brokers/rabbitmq.py"},
     "AttributeError": {"__init__.py"},
     # As pa.array raises it.
     "ArrowCapacityError": {"arrow/columns.py"},
     # In the task, which makes a FrameServerError of it.
-    "ConnectionRefusedError": {"frameserver/client.py"},
+    "ConnectionRefusedError": {"frameserver/client.py", "frameserver/wire.py"},
     "ConnectionResetError": {"frameserver/client.py"},
     # Caught where they are raised from, or with quoting.
     "ValueError": {
@@ -62,7 +64,6 @@ OTHER_ERRORS = {
             "options/endpoint.py",
             "options/kinds.py",
             "transport/http_get.py",
-            "transport/standing.py",
         ),
         *(f"status/{name}.py" for name in ("figure", "files", "reading")),
     },

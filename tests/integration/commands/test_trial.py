@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from itertools import count
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,7 +14,7 @@ from support.commands import Command, Done
 
 from spark_stomp.commands import trial
 from spark_stomp.devbroker import DevBroker, core, server
-from spark_stomp.devbroker.queues import Subscription
+from spark_stomp.devbroker.queues import Outlet, Subscription
 
 QUEUE = "/queue/probe"
 
@@ -62,6 +63,44 @@ class Stripping(Renaming):
         super().left(subscription, handle)
         message = subscription.unacked[handle]
         message.head = message.head.replace(trial.OWN_ID.encode(), b"x%d" % message.deliveries)
+
+
+class Rewriting:
+    """A client's outlet whose MESSAGEs are changed before they are sent."""
+
+    def __init__(self, outlet: Outlet, change: Callable[[bytes], bytes]) -> None:
+        self._outlet, self._change = outlet, change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._outlet, name)
+
+    def deliver(self, data: bytes) -> None:
+        self._outlet.deliver(self._change(data))
+
+
+def without(header: str) -> type[core.Broker]:
+    """A broker whose messages have no such header, as stomp-broker-js."""
+
+    class Lacking(core.Broker):
+        def subscribe(self, member: core.Member, *args: Any, **named: Any) -> None:
+            member.outlet = Rewriting(
+                member.outlet, lambda data: re.sub(b"\n%b:[^\n]*" % header.encode(), b"", data, count=1)
+            )
+            super().subscribe(member, *args, **named)
+
+    return Lacking
+
+
+class Counting(Forgetting):
+    """Forgets, and counts ids from 0 at each subscription, as Stilts."""
+
+    def subscribe(self, member: core.Member, *args: Any, **named: Any) -> None:
+        ids = count()
+        member.outlet = Rewriting(
+            member.outlet,
+            lambda data: re.sub(b"\nmessage-id:[^\n]*", b"\nmessage-id:%d" % next(ids), data, count=1),
+        )
+        super().subscribe(member, *args, **named)
 
 
 class Deaf(core.Broker):
@@ -152,7 +191,7 @@ KEPT, SINGLE, REDELIVERED = (
     "ACK of a single message",
     "redelivered after a cut",
 )
-IDS = "ids that survive"
+IDS, HANDLE = "ids that survive", "header for the ACK"
 FAULTS = {
     "none": Fault({}),
     "no receipt of SUBSCRIBE": Fault({SUBSCRIBED: NONE}, SUBSCRIBED, withheld="SUBSCRIBE"),
@@ -182,6 +221,17 @@ FAULTS = {
     "drops": Fault({KEPT: "no: 0 of 8 messages"}, KEPT, KEPT, Dropping),
     "renames": Fault({IDS: "yes: if idHeader names an id that producers set"}, kind=Renaming),
     "strips": Fault({IDS: "no: a redelivered message gives a second row"}, kind=Stripping),
+    "counts ids anew": Fault(
+        {
+            KEPT: "not seen: 7 of 8 messages",
+            REDELIVERED: "no: 0 of 1 un-acked message",
+            SINGLE: UNSEEN,
+            IDS: "no: two messages had one message-id: it counts from the start again",
+        },
+        f"{KEPT}, {REDELIVERED}, {SINGLE}",
+        KEPT,
+        Counting,
+    ),
     "deaf": Fault({SINGLE: "no: its message was redelivered"}, SINGLE, "", Deaf),
     "delivers one message at a time": Fault(
         {SINGLE: ONE, IDS: ONE, "prefetch": "yes: 1 of 8 came; asked for 3 by prefetch-count"},
@@ -194,6 +244,7 @@ USUAL = {
     SUBSCRIBED: "yes",
     SENT: "yes",
     ACKED: "yes",
+    HANDLE: "yes: ack",
     KEPT: "yes: 8 of 8 messages",
     REDELIVERED: "yes: 1 of 1 un-acked message",
     SINGLE: "yes",
@@ -252,7 +303,8 @@ def test_a_broker_that_does_one_thing_wrong(fault: Fault, probed: Probed) -> Non
     (code, out, _), broker = probed(fault.kind, withheld=fault.withheld, heartbeat=(5_000, 5_000))
     # Whatever the broker did, nothing is left, unless it obeys no ACK.
     assert broker.queue(QUEUE).depth == (8 if fault.kind is Deaf else 0)
-    assert broker.connects == 5
+    # What only subscribers get is sent once more, over another connection.
+    assert broker.connects == 5 + (fault.kind is Dropping)
     assert results(out) == USUAL | fault.shown
     assert lacking(out) == [fault.reading, fault.writing]
     assert code == bool(fault.reading or fault.writing)
@@ -267,6 +319,14 @@ def test_an_ack_that_is_refused(probed: Probed) -> None:
     (code, out, _), _ = probed(Grudging)
     assert code == 1 and results(out)[ACKED].startswith("no: obeyed, and answered with an ERROR: the broker")
     assert results(out)[ACKED].endswith("no such ACK")
+
+
+@pytest.mark.parametrize(("version", "header"), [("1.1", "message-id"), ("1.2", "ack")])
+def test_messages_that_no_ack_can_name(version: str, header: str, probed: Probed) -> None:
+    (code, out, _), _ = probed(without(header), versions=(version,))
+    assert code == 1 and results(out)[HANDLE] == f"no: messages have no {header}"
+    assert results(out)[ACKED] == "not seen: no message came"
+    assert HANDLE in lacking(out)[0]
 
 
 def test_only_stomp_1_0(probed: Probed) -> None:

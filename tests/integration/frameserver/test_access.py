@@ -15,9 +15,9 @@ from support.tcp import says, tcp_server
 
 from spark_stomp.errors import FrameServerError
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch, report
+from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch, report, wire
 from spark_stomp.frameserver import client as frame_client
-from spark_stomp.frameserver.client import NAME, KeyPair, new_key_pair, new_token
+from spark_stomp.frameserver.wire import NAME, KeyPair, new_key_pair, new_token
 from spark_stomp.transport.stream import as_file
 
 FRAME = b"MESSAGE\nmessage-id:1\n\nvery secret\0"
@@ -213,7 +213,7 @@ def test_a_task_waits_for_who_is_slow(monkeypatch: pytest.MonkeyPatch, key_pair:
 
 
 def head(*sizes: int) -> bytes:
-    return frame_client._HEAD.pack(b"SFB1", 0, *sizes)
+    return wire._HEAD.pack(b"SFB1", 0, *sizes)
 
 
 TIME, TEXT = b"\0" * 8, b'["1.2", "", "", null]'
@@ -363,7 +363,7 @@ def test_a_malformed_request_is_an_error_and_no_more(
 ) -> None:
     connection = bare(plain.address, None, None)
     found = answer(connection, b"%b %b\n" % (plain.address.token.encode(), raw))
-    assert len(found) > len(frame_client.end_of_answer()) and b"MESSAGE" not in found
+    assert len(found) > len(wire.end_of_answer()) and b"MESSAGE" not in found
     assert b"Traceback" not in found and "Traceback" not in capfd.readouterr().err
     assert plain.asked == [] and plain.told == []
     assert len(list(fetch(plain.address, TICKET))) == 1

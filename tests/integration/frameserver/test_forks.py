@@ -9,7 +9,7 @@ from support.waiting import PATIENCE
 
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import FrameServer, FrameServerAddress
-from spark_stomp.frameserver.client import new_token
+from spark_stomp.frameserver.wire import new_token
 
 BATCH = FrameBatch(b"MESSAGE\n\n\0", [10], 0, 1, "1.2", "", "q#0")
 WORKER = """

@@ -13,7 +13,7 @@ from support.waiting import PATIENCE
 
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket
-from spark_stomp.frameserver.client import new_token
+from spark_stomp.frameserver.wire import new_token
 
 HEAD = b"MESSAGE\ndestination:/queue/a\nmessage-id:%08d\ntimestamp:1700000000000\ncontent-length:%d\n\n"
 MIB = 1 << 20

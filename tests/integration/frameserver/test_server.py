@@ -18,7 +18,7 @@ from support.waiting import wait_until
 from spark_stomp.errors import FrameServerError, RangeUnavailable
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, client, fetch, server
-from spark_stomp.frameserver.client import new_token
+from spark_stomp.frameserver.wire import new_token
 from spark_stomp.receiver import Block, DedupIndex, Log
 
 FRAME = b"MESSAGE\nmessage-id:%d\n\n\0\x80\xff\0"

@@ -15,6 +15,7 @@ from support.receivers import receiving
 from support.tcp import stomp_server
 from support.waiting import wait_until
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import StompError
 from spark_stomp.receiver import Receiver, ReceiverSettings, StreamDeliveries, StreamReading
 from spark_stomp.receiver.stream import LATEST
@@ -58,7 +59,7 @@ def read_stream(broker: Hanging, url: str, **options: Any) -> None:
     try:
         wait_until(lambda: len(broker.beats) > 8, what="heart-beats")
     finally:
-        receiver.stop(4)
+        receiver.stop(Deadline.after(4))
 
 
 def write(broker: Hanging, url: str, **options: Any) -> None:

@@ -236,7 +236,7 @@ class TestStreams:
         rabbit = RabbitMQ("nobody", silent="NOT_FOUND - no queue 'a' in vhost '/'")
         assert failure(rabbit) is None
         (told,) = [one for one in caplog.messages if "has no queue" in one]
-        assert "RabbitMQ has no queue a: the subscription declares it, and it is empty" in told
+        assert "RabbitMQ has no queue /queue/a: the subscription declares it, and it is empty" in told
 
     def test_a_queue_that_was_not_there_is_told_until_it_brings_a_message(self) -> None:
         rabbit = Empty("nobody", silent="NOT_FOUND - no queue 'a' in vhost '/'")

@@ -15,6 +15,7 @@ from support.scripted import answer, message, opened
 from support.tcp import stomp_server
 from support.waiting import PATIENCE, pause, wait_until
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.devbroker import DevBroker
 
 QUEUE = "/queue/a"
@@ -166,7 +167,7 @@ def test_the_end_of_one_that_waits_for_room_and_for_its_subscription() -> None:
     with subscribing() as (url, _), receiving(url, connectTimeout="60s") as receiver:
         receiver.wait_paused()
         begun = time.monotonic()
-        receiver.stop(PATIENCE)
+        receiver.stop(Deadline.after(PATIENCE))
         assert time.monotonic() - begun < PATIENCE / 2
 
 
@@ -229,7 +230,7 @@ def test_the_end_reads_on_for_the_last_receipts_and_keeps_nothing(full: DevBroke
         held = receiver.frames.memory_bytes
         receiver.offer(upto)
         receiver.deliveries.log.commit(upto)
-        receiver.stop(PATIENCE)
+        receiver.stop(Deadline.after(PATIENCE))
         assert receiver.status().received == upto
         assert receiver.frames.memory_bytes <= held
     full.wait_until(lambda: full.connections == 0, what="the end")

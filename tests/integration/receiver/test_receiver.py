@@ -19,6 +19,7 @@ from support.tcp import says
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.deadline import Deadline
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
     ClientIdInUse,
@@ -481,7 +482,7 @@ class TestReconnect:
         failure = receiver.wait_failed()
         assert isinstance(failure, ConnectionLost)
         assert "reconnectTimeout (1s)" in str(failure)
-        receiver.stop(4)
+        receiver.stop(Deadline.after(4))
 
     def test_the_end_does_not_wait_for_the_next_attempt(self) -> None:
         with DevBroker() as broker:
@@ -489,7 +490,7 @@ class TestReconnect:
             receiver.start()
             receiver.wait_subscribed()
         begun = time.monotonic()
-        receiver.stop(PATIENCE)
+        receiver.stop(Deadline.after(PATIENCE))
         assert time.monotonic() - begun < PATIENCE / 2
 
 

@@ -11,6 +11,7 @@ from support.scripted import CLOSE, Stream, header_of, read_late, receipt_for
 from support.tcp import stomp_server
 from support.waiting import wait_until
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import ConnectionLost, StompError, StreamTruncated, UnsupportedError
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import (
@@ -64,7 +65,7 @@ def running(*nodes: Stream, begin: Place = FIRST, wanted: int = 0, **options: st
         try:
             yield receiver
         finally:
-            receiver.stop(4)
+            receiver.stop(Deadline.after(4))
 
 
 def failure(receiver: Lone) -> StompError:

@@ -142,8 +142,16 @@ def test_a_broker_that_reads_no_disconnect_was_blocked(
         wait_until(lambda: sender.figures.confirmed == 1, what="the receipt")
         broker.faults.answer_nothing = True
         figures = sender.finish()
-    assert figures.confirmed == 1 and figures.blocked_seconds >= 0.2
-    assert "did not confirm DISCONNECT" in caplog.text and "memory or disk is full" in caplog.text
+        assert figures.confirmed == 1 and figures.blocked_seconds >= 0.2
+        assert "did not confirm DISCONNECT" in caplog.text and "memory or disk is full" in caplog.text
+        # The next tasks of the query find the same.
+        broker.faults.answer_nothing = False
+        with sending(broker.url) as again:
+            again.send(encoded([b"x"]))
+            wait_until(lambda: again.figures.confirmed == 1, what="the receipt")
+            broker.faults.answer_nothing = True
+            assert again.finish().blocked_seconds >= 0.2
+    assert caplog.text.count("did not confirm DISCONNECT") == 1
 
 
 class TestARowThatIsRefused:
@@ -485,7 +493,7 @@ class TestRefusals:
     ) -> None:
         """The end of the sentence, with the counts, is still shown. A colon is shown as the row has it."""
         # A process warns of few topics: others may have been before.
-        monkeypatch.setattr("spark_stomp.sink.encoder._warned", set())
+        monkeypatch.setattr("spark_stomp.sink.encoder._once._said", set())
         long = "/topic/" + "\x1b" * 10_000
         errors: list[str] = []
         for destination in (long, "/queue/a:b"):

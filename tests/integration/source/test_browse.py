@@ -429,7 +429,9 @@ class TestMalformed:
 
     @pytest.mark.rule("7.7")
     @pytest.mark.parametrize("broker", ["auto", "generic"])
-    def test_is_a_row_where_that_is_asked_for(self, devbroker: DevBroker, broker: str) -> None:
+    def test_is_a_row_where_that_is_asked_for(
+        self, devbroker: DevBroker, broker: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
         devbroker.publish(QUEUE, b"first")
         devbroker.publish(QUEUE, b"bad", raw=self.BAD)
         devbroker.publish(QUEUE, b"last")
@@ -441,3 +443,6 @@ class TestMalformed:
         assert [row["sequence"] for row in rows] == [0, 1, 2]
         assert rows[1]["body"].endswith(b"\n\nbad\0")
         given_back(devbroker, [b"first", b"bad", b"last"])
+        # Each line says of which query it is.
+        assert all(line.startswith(f"query={QUEUE}") for line in caplog.messages)
+        assert caplog.messages or broker == "auto"

@@ -10,9 +10,10 @@ import pytest
 from support.driven import MODES, Run, bodies
 from support.waiting import wait_until
 
+from spark_stomp.brokers.devbroker import DEVBROKER
+from spark_stomp.brokers.standing import Standing
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.queues import Queue
-from spark_stomp.transport.standing import Standing
 
 pytestmark = pytest.mark.rule("4.13")
 QUEUE, OTHER = "/queue/a", "/queue/b"
@@ -57,7 +58,7 @@ def forgetful(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator
     forgetful = Forgetful(devbroker)
     monkeypatch.setattr("spark_stomp.source.standings.standing", forgetful.standing)
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.02)
-    monkeypatch.setattr("spark_stomp.transport.standing.Told.settling", 0.1)
+    monkeypatch.setitem(vars(DEVBROKER.asks), "settling", 0.1)
     return forgetful
 
 
@@ -109,7 +110,8 @@ def test_of_what_is_not_committed(forgetful: Forgetful) -> None:
         forgetful.forget(QUEUE)
         wait_until(lambda: totals(run)["reattached"] == 20, what="all of them again")
         run.commit()
-        wait_until(lambda: not forgetful.broker.queue(QUEUE).depth, what="all ACKs")
+        wait_until(lambda: not totals(run)["unacked"], what="the receipts of all ACKs")
+        assert not forgetful.broker.queue(QUEUE).depth
         assert totals(run) == {
             "forgotten": 1,
             "reconnects": 1,

@@ -374,7 +374,7 @@ def test_what_is_gone_when_the_end_is_told_is_not_in_it(
     broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch, limit: dict[str, str]
 ) -> None:
     """The connection breaks after the look. No empty batch is told, which would end the run."""
-    tell, told = Logs.choose_end, list[tuple[Offset, Shares] | None]()
+    tell, told = Logs.take_batch, list[tuple[Offset, Shares] | None]()
 
     def break_in_between(logs: Logs, *args: Any) -> tuple[Offset, Shares] | None:
         if not told:
@@ -385,7 +385,7 @@ def test_what_is_gone_when_the_end_is_told_is_not_in_it(
             broker.drop_connections()
         return told[-1]
 
-    monkeypatch.setattr(Logs, "choose_end", break_in_between)
+    monkeypatch.setattr(Logs, "take_batch", break_in_between)
     runs.append(run := Spark(broker.url, **limit))
     # As Spark 4.0 and 4.1 ask: the first answer may be the only one, so it waits for messages.
     end = run.reader.latestOffset()

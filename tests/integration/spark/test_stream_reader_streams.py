@@ -16,6 +16,7 @@ from support.tcp import stomp_server
 from support.waiting import wait_until
 
 from spark_stomp.columns import Projection
+from spark_stomp.deadline import Deadline
 from spark_stomp.errors import StreamTimeout, StreamTruncated
 from spark_stomp.options import SourceOptions
 from spark_stomp.source import receivers
@@ -139,7 +140,7 @@ def test_where_streams_end_is_asked_once_in_a_run(monkeypatch: pytest.MonkeyPatc
         ]
         assert asked == [[NAME, other]] * 2
     finally:
-        group.stop(0.0)
+        group.stop(Deadline.after(0.0))
 
 
 @pytest.mark.rule("R.4")

@@ -117,12 +117,15 @@ class TestLogLines:
         writer.abort([], 8)
         assert caplog.messages == [
             "query=mine batch=7: 3 messages confirmed by the broker",
-            "query=mine batch=8: batch 8 failed after 0 confirmed messages",
+            "query=mine batch=8: batch 8 failed",
         ]
 
     def test_of_what_is_confirmed_come_every_ten_seconds(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level("INFO", "spark_stomp")
         progress = Progress()
+        for now in range(50):
+            progress.add("run", 0, float(now))
+        assert caplog.messages == []
         for now in range(100, 125):
             progress.add("run", 2, float(now))
         # Before a colon are the names that an earlier test has set for this thread.

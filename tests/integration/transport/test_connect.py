@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from support.options import connected
 from support.tcp import says, stomp_server, tcp_server, unused_port
 from support.waiting import PATIENCE, pause
 
+from spark_stomp.deadline import Deadline
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
     BrokerError,
@@ -347,6 +349,72 @@ def test_a_client_id_in_use_is_told_from_a_refused_login(
     assert isinstance(refused, LoginRefused)
     assert isinstance(refused, ClientIdInUse) == (told is not None)
     assert told is None or (told in str(refused) and f"clientId {options['clientId']}" in str(refused))
+
+
+class TestANameWhoseLookUpHangs:
+    """The system's resolver cannot be interrupted, and may take a minute."""
+
+    @pytest.fixture
+    def resolver(self, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
+        resolver = Resolver(devbroker.port)
+        monkeypatch.setattr(socket, "getaddrinfo", resolver)
+        yield resolver
+        resolver.answers.set()
+
+    def test_costs_the_timeout(self, resolver: Resolver) -> None:
+        begun = time.monotonic()
+        with pytest.raises(
+            ConnectTimeout, match=r"h:1 within connectTimeout \(0\.3s\): the look-up of its name"
+        ):
+            connected("stomp://h:1", connectTimeout="300ms")
+        assert 0.2 < time.monotonic() - begun < PATIENCE / 2
+
+    def test_is_waited_for_by_all_and_is_done_anew_later(self, resolver: Resolver) -> None:
+        for _ in range(3):
+            with pytest.raises(ConnectTimeout):
+                connected("stomp://h:1", connectTimeout="100ms")
+        assert resolver.asked == ["h"]
+        resolver.answers.set()
+        connected("stomp://h:1").close()
+        # Addresses change: an answer is for those who wait for it.
+        connected("stomp://h:1").close()
+        assert resolver.asked[1:] and set(resolver.asked) == {"h"}
+
+    def test_an_error_of_it_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def unknown(*_: object) -> None:
+            raise socket.gaierror(-2, "Name or service not known")
+
+        monkeypatch.setattr(socket, "getaddrinfo", unknown)
+        with pytest.raises(ConnectFailed, match="cannot connect to h:1: Name or service not known"):
+            connected("stomp://h:1")
+
+
+class Resolver:
+    """Looks each name up as 127.0.0.1 and this port, once it ``answers``."""
+
+    def __init__(self, port: int) -> None:
+        self.answers = threading.Event()
+        self.asked: list[str] = []
+        self._found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))]
+
+    def __call__(self, host: str, *_: object) -> list[Any]:
+        self.asked.append(host)
+        assert self.answers.wait(PATIENCE)
+        return self._found
+
+
+def test_both_spellings_of_connect_share_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that is not known may have misread the first one."""
+    deadlines = []
+
+    def refused(_endpoint: object, _options: object, _config: object, deadline: Deadline) -> None:
+        deadlines.append(deadline)
+        raise LoginRefused("no")
+
+    monkeypatch.setattr("spark_stomp.transport.connect._open_session", refused)
+    with pytest.raises(LoginRefused):
+        connected("stomp://h:1", login="ada", password=r"a\nb")
+    assert len(deadlines) == 2 and len(set(deadlines)) == 1
 
 
 class TestANameWithSeveralAddresses:

@@ -107,7 +107,9 @@ WAYS = {
     "is it a queue": Way(lambda url, peer: is_queue(source_options(url).connection, BY_NAME, peer)),
     "first offset": Way(lambda url, peer: first_offset(source_options(url), BY_NAME, peer)),
     "ends of streams": Way(lambda url, peer: stream_ends(source_options(url), [BY_NAME], peer)),
-    "are messages taken": Way(lambda url, peer: takes_messages(source_options(url).connection, peer)),
+    "are messages taken": Way(
+        lambda url, peer: takes_messages(source_options(url).connection, dialect_named("rabbitmq"), peer)
+    ),
     "standing in ActiveMQ": Way(partial(told, "activemq"), ACTIVEMQ),
     "standing in Artemis": Way(partial(told, "artemis"), ARTEMIS),
     "proof of a sink": Way(

@@ -22,8 +22,9 @@ from support.tcp import says, stomp_server, tcp_server, unused_port
 from support.waiting import PATIENCE
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.brokers.standing import HttpAnswer, LoginNotAccepted, Standing
 from spark_stomp.errors import UnsupportedError
-from spark_stomp.transport.standing import LoginNotAccepted, Standing, standing
+from spark_stomp.transport.standing import standing
 
 QUEUE = "/queue/a b"
 FIGURES = {"messages_ready": 12_400, "messages_unacknowledged": 3, "consumers": 4}
@@ -85,10 +86,6 @@ class TestRabbitMQ:
         assert told == Standing(True, 12_400, 3, 4)
         assert str(told) == "12,400 messages wait, 3 un-acked, 4 consumers"
 
-    def test_a_queue_that_is_new(self, management: Management) -> None:
-        management.answers["/api/queues/%2F/a%20b"] = (200, {"name": "a b"})
-        assert str(management.ask()) == "is there, and its figures are not known yet"
-
     def test_a_queue_that_is_not_there(self, management: Management) -> None:
         del management.answers["/api/queues/%2F/a%20b"]
         assert management.ask() == Standing(is_there=False)
@@ -146,6 +143,40 @@ class TestRabbitMQ:
             with pytest.raises(UnsupportedError, match="managementUrl cannot be asked: timed out"):
                 management.ask(managementUrl=f"http://127.0.0.1:{port}")
             assert left.wait(PATIENCE)
+
+    def test_a_name_whose_look_up_hangs(
+        self, management: Management, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.transport.standing._TIMEOUT", 0.2)
+        answers = threading.Event()
+
+        def look_up(*_: object) -> list[Any]:
+            assert answers.wait(PATIENCE)
+            return []
+
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        begun = time.monotonic()
+        try:
+            with pytest.raises(
+                UnsupportedError, match=r"managementUrl cannot be asked: .*look-up of its name"
+            ):
+                management.ask(managementUrl="http://h:1")
+        finally:
+            answers.set()
+        assert time.monotonic() - begun < PATIENCE / 2
+
+    def test_all_answers_share_one_limit(
+        self, management: Management, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        deadlines = []
+
+        def get(*given: Any) -> HttpAnswer:
+            deadlines.append(given[3])
+            return HttpAnswer(200, b"{}")
+
+        monkeypatch.setattr("spark_stomp.transport.standing.http_get", get)
+        management.ask()
+        assert len(deadlines) == 2 and len(set(deadlines)) == 1
 
     @pytest.mark.parametrize(
         "says_more",
@@ -255,14 +286,6 @@ class TestActiveMQ:
     def test_a_queue_that_is_not_there(self) -> None:
         assert self.ask({BROKER: entries()}) == Standing(is_there=False)
 
-    def test_limits(self) -> None:
-        full = entries(memoryPercentUsage=100, storePercentUsage=101, tempPercentUsage=99)
-        told = self.ask({OF_QUEUE: entries(**HELD), BROKER: full})
-        assert told.alarm == "the limit of memory and store is reached (systemUsage)"
-        of_queue = entries(**HELD, memoryPercentUsage=120)
-        told = self.ask({OF_QUEUE: of_queue, BROKER: full})
-        assert told.alarm == "the queue has reached its memoryLimit (producer flow control)"
-
     def test_without_the_plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("spark_stomp.transport.standing._TIMEOUT", 0.2)
         with pytest.raises(UnsupportedError, match="only with its plugin"):
@@ -272,50 +295,21 @@ class TestActiveMQ:
         with pytest.raises(UnsupportedError, match="not understood"):
             self.ask({OF_QUEUE: entries(size="many"), BROKER: entries()})
 
-    @pytest.mark.parametrize(("size", "wanted"), [(204, 0), (205, 201)])
-    def test_what_a_selector_may_want_is_behind_a_page_of_others(self, size: int, wanted: int) -> None:
-        told = self.ask({OF_QUEUE: entries(**HELD | {"size": size}), BROKER: entries()}, "a = 1")
-        assert (told.ready, told.wanted) == (size - 4, wanted)
-
 
 class TestArtemis:
-    def ask(
-        self, queues: object, limit: object = 0, policy: str = "PAGE", counted: object = None
-    ) -> Standing:
+    def ask(self, queues: object, selector: str | None = None) -> Standing:
         answers = {
-            b"countMessages": json.dumps([counted]).encode(),
+            b"countMessages": b"[5]",
             b"listQueues": json.dumps([json.dumps({"data": queues})]).encode(),
-            b"getAddressSettingsAsJSON": json.dumps(
-                [json.dumps({"addressFullMessagePolicy": policy})]
-            ).encode(),
-            b"address.a": json.dumps([limit]).encode(),
+            b"getAddressSettingsAsJSON": b'["{}"]',
+            b"address.a": b"[0]",
         }
-        selector = None if counted is None else "a = 1"
         return ask_over_stomp("artemis", b"ActiveMQ-Artemis/2.56.0", answers, selector)
 
     def test_figures(self) -> None:
         queue = {"messageCount": "10", "deliveringCount": "4", "consumerCount": "2"}
         assert self.ask([queue]) == Standing(True, 6, 4, 2)
-        assert self.ask([queue], 100).alarm is self.ask([queue], 100, "BLOCK").alarm is None
-        assert self.ask([queue], 100, "FAIL").alarm == "the address is full (address-full-policy FAIL)"
-        assert self.ask([queue], 99, "FAIL").alarm is None
-
-    def test_what_is_not_due_does_not_wait(self) -> None:
-        queue = {"messageCount": "10", "deliveringCount": "4", "scheduledCount": "5", "autoDelete": "true"}
-        told = self.ask([queue])
-        assert told == Standing(True, 1, 4, 0, scheduled=5, passing=True)
-        assert str(told) == "1 message waits, 5 scheduled for later, 4 un-acked, 0 consumers"
-
-    @pytest.mark.parametrize(
-        ("counted", "wanted"), [(0, 0), (3, 0), (5, 1), (50, 6), ("AMQ229020: Invalid filter", 6)]
-    )
-    def test_what_a_selector_wants(self, counted: object, wanted: int) -> None:
-        """Artemis counts what consumers have, too."""
-        queue = {"messageCount": "10", "deliveringCount": "4"}
-        assert self.ask([queue], counted=counted).wanted == wanted
-
-    def test_a_queue_that_is_not_there(self) -> None:
-        assert self.ask([], "no such address") == Standing(is_there=False)
+        assert self.ask([queue], "a = 1").wanted == 1
 
     def test_an_answer_that_makes_no_sense(self) -> None:
         with pytest.raises(UnsupportedError, match="not understood"):

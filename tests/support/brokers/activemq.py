@@ -137,6 +137,12 @@ class ActiveMQ(Broker):
         name = destination.removeprefix("/queue/")
         self._jolokia.call(f"{_BEAN},destinationType=Queue,destinationName={name}", "pause()")
 
+    def close_connections(self, _: str) -> None:
+        """Close all of STOMP, as its console does."""
+        beans = f"{_BEAN},connector=clientConnectors,connectorName=stomp,connectionViewType=remoteAddress,*"
+        for bean in self._jolokia.search(beans):
+            self._jolokia.call(bean, "stop()")
+
     @property
     def connections(self) -> int:
         (said,) = self._jolokia.read_all(_BEAN, "CurrentConnectionsCount")

@@ -101,12 +101,26 @@ class Artemis(Broker):
         """Delete the address with its queues, whoever reads them."""
         self._jolokia.call(_BROKER, "deleteAddress(java.lang.String,boolean)", _name_of(destination), True)
 
+    def has_address(self, destination: str) -> bool:
+        (said,) = self._jolokia.read_all(_BROKER, "AddressNames")
+        return _name_of(destination) in said["AddressNames"]
+
+    def consumers(self, destination: str) -> list[dict[str, Any]]:
+        """What its management says of the consumers of a queue."""
+        listed = json.loads(self._jolokia.call(_BROKER, "listAllConsumersAsJSON()"))
+        return [one for one in listed if one.get("queueName") == _name_of(destination)]
+
     def close_sessions(self, destination: str) -> None:
         """Close the sessions of its consumers."""
-        for one in json.loads(self._jolokia.call(_BROKER, "listAllConsumersAsJSON()")):
-            if one.get("queueName") == _name_of(destination):
-                operation = "closeSessionWithID(java.lang.String,java.lang.String)"
-                self._jolokia.call(_BROKER, operation, one["connectionID"], one["sessionID"])
+        operation = "closeSessionWithID(java.lang.String,java.lang.String)"
+        for one in self.consumers(destination):
+            self._jolokia.call(_BROKER, operation, one["connectionID"], one["sessionID"])
+
+    def close_consumers(self, destination: str) -> None:
+        """Close its consumers, and nothing else."""
+        operation = "closeConsumerWithID(java.lang.String,java.lang.String)"
+        for one in self.consumers(destination):
+            self._jolokia.call(_BROKER, operation, one["sessionID"], str(one["sequentialId"]))
 
     def _create_queue(self, settings: dict[str, Any]) -> None:
         settings = {**settings, "durable": True}
@@ -174,7 +188,9 @@ def _queues_of(destination: str) -> str:
 def with_fixed(configuration: str) -> str:
     """The configuration with two addresses whose kinds the broker does not change, queues that only a role
     may read which nobody has, below ``full.`` addresses with little room, by what happens then, and below
-    ``paged.`` queues that are soon paged to disk."""
+    ``ring.``, ``last.`` and ``passing.`` queues that do not keep what comes back to them. It looks twice a
+    second for addresses that it may delete, as those below ``reaped.``. It closes the connection of who reads
+    below ``slow.`` and ACKs fewer than ten messages a second."""
     setting = (
         '<address-setting match="fixed.#"><auto-create-addresses>false</auto-create-addresses>'
         "<auto-create-queues>false</auto-create-queues></address-setting></address-settings>"
@@ -188,9 +204,20 @@ def with_fixed(configuration: str) -> str:
         f"<address-full-policy>{policy}</address-full-policy></address-setting>"
         for policy in ("FAIL", "DROP")
     )
-    paged = (
-        f'<address-setting match="paged.#"><max-size-messages>10</max-size-messages>'
-        f"<max-read-page-messages>{Artemis.page}</max-read-page-messages></address-setting>"
+    forgetful = "".join(
+        f'<address-setting match="{kind}.#">{setting}</address-setting>'
+        for kind, setting in {
+            "ring": "<default-ring-size>5</default-ring-size><auto-delete-queues>false</auto-delete-queues>",
+            "last": "<default-last-value-key>k</default-last-value-key>"
+            "<auto-delete-queues>false</auto-delete-queues>",
+            "slow": "<slow-consumer-threshold>10</slow-consumer-threshold>"
+            "<slow-consumer-policy>KILL</slow-consumer-policy>"
+            "<slow-consumer-check-period>1</slow-consumer-check-period>",
+            "reaped": "<auto-delete-addresses>true</auto-delete-addresses>"
+            "<auto-delete-addresses-delay>0</auto-delete-addresses-delay>",
+            "passing": "<auto-delete-queues>true</auto-delete-queues>"
+            "<auto-delete-queues-message-count>-1</auto-delete-queues-message-count>",
+        }.items()
     )
     addresses = (
         f'<addresses><address name="{Artemis.multicast}"><multicast/></address><address '
@@ -200,8 +227,8 @@ def with_fixed(configuration: str) -> str:
         '<security-setting match="denied.#"><permission type="consume" roles="nobody"/></security-setting>'
     )
     configuration = configuration.replace("</security-settings>", f"{rights}</security-settings>")
-    return configuration.replace("</address-settings>", limited + full + paged + setting).replace(
-        "</core>", f"{addresses}</core>"
+    return configuration.replace("</address-settings>", limited + full + forgetful + setting).replace(
+        "</core>", f"<address-queue-scan-period>500</address-queue-scan-period>{addresses}</core>"
     )
 
 

@@ -34,6 +34,11 @@ class Jolokia:
         value: dict[str, Any] = answer["value"]
         return list(value.values()) if "*" in beans else [value]
 
+    def search(self, beans: str) -> list[str]:
+        """The names of those that match a pattern."""
+        names: list[str] = self._ask({"type": "search", "mbean": beans})["value"]
+        return names
+
     def call(self, bean: str, operation: str, *arguments: Any) -> Any:
         """What an operation of a bean returns."""
         answer = self._ask({"type": "exec", "mbean": bean, "operation": operation, "arguments": arguments})

@@ -252,6 +252,19 @@ class RabbitMQ(Broker):
         )
 
     @property
+    def said(self) -> str:
+        """What it has logged."""
+        return "".join(path.read_text(errors="replace") for path in (self.folder / "log").glob("*.log"))
+
+    def limit_virtual_host(self, most: int | None) -> None:
+        """Allow at most so many connections to ``/``; None: any number."""
+        if most is None:
+            self.evaluate('rabbit_vhost_limit:clear(<<"/">>, <<"test">>), ok.')
+        else:
+            limits = f'[{{<<"max-connections">>, {most}}}]'
+            self.evaluate(f'rabbit_vhost_limit:set(<<"/">>, {limits}, <<"test">>), ok.')
+
+    @property
     def _home(self) -> Path:
         """Where the release is, which is fetched first."""
         name = f"rabbitmq-{self.suite}"

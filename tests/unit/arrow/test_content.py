@@ -316,3 +316,22 @@ class TestOneFrame:
         found = open_frame(read_message(frame(body, line), "1.2"), dialect_named(broker).bodies)
         assert (found.frame.body, found.kind) == (body, None)
         assert found.reason == rows(broker, frame(body, line))[0][0]["malformed"]
+
+
+@pytest.mark.rule("7.11")
+@pytest.mark.parametrize("broker", ["rabbitmq", "activemq", "artemis", "generic"])
+def test_a_map_of_stompjms(broker: str) -> None:
+    """Its body is a java.util.HashMap for Java alone."""
+    java, marked = b"\xac\xed\0\5sr\0\x11java.util.HashMap", "transformation:MAP"
+    frames = (
+        frame(java, marked),
+        frame(java),
+        frame(b"{}", marked),
+        frame(b"\xac", marked),
+        frame(java, "transformation:x"),
+    )
+    found, odd = rows(broker, *frames)
+    assert [row["body"] for row in found] == [java, java, b"{}", b"\xac", java]
+    assert [row["malformed"] is not None for row in found] == [True, False, False, False, False]
+    assert "a map of StompJMS, as Java serializes it" in found[0]["malformed"]
+    assert odd == {Oddity("bodies_undecoded", "/queue/a", broker): 1}

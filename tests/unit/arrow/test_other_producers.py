@@ -13,7 +13,7 @@ import pytest
 from support.frames import FOLDER, Recorded
 from support.pages import ROOT
 
-# The brokers of the table in docs/payloads.md, in its order.
+# The brokers of the table in docs/other-protocols.md, in its order.
 BROKERS = ("rabbitmq", "artemis", "activemq")
 
 
@@ -36,12 +36,12 @@ def table(text: str) -> list[tuple[str, str, str]]:
 
 
 class TestWhereAMessageHasWhat:
-    """The section of docs/payloads.md."""
+    """The section of docs/other-protocols.md."""
 
     SECTION = (
-        (ROOT / "docs/payloads.md")
+        (ROOT / "docs/other-protocols.md")
         .read_text(encoding="utf-8")
-        .partition("## Messages of other protocols\n")[2]
+        .partition("## Where a message has what\n")[2]
         .partition("\n##")[0]
     )
     HEADERS, BODIES = (table(part) for part in SECTION.split("What becomes of the body:"))

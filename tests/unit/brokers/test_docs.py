@@ -79,8 +79,11 @@ class TestTheTable:
 
 
 def test_the_numbers_in_the_advice() -> None:
-    assert f"by the page, {dialect_named('activemq').page_size} by default" in TEXT
-    assert f"after {dialect_named('artemis').redelivery_limit} deliveries" in TEXT
+    activemq, artemis, rabbitmq = map(dialect_named, ("activemq", "artemis", "rabbitmq"))
+    assert f"| `maxPageSize` ({activemq.page_size}) |" in TEXT
+    assert f"| `maxBrowsePageSize` ({activemq.browse_limit}) |" in TEXT
+    assert f"| `max-delivery-attempts` ({artemis.redelivery_limit}) |" in TEXT
+    assert f"| `delivery-limit` ({rabbitmq.count_limit} from 4.0 on)" in TEXT
 
 
 def test_the_name_of_a_durable_subscription() -> None:

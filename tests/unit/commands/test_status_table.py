@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from rich.color import ColorSystem
 
+from spark_stomp.commands.diagnosis import _LAST as RUN
 from spark_stomp.commands.diagnosis import Diagnosis, Kind, diagnose
 from spark_stomp.commands.screen import Screen
 from spark_stomp.commands.status import table
@@ -83,16 +84,54 @@ def diagnosed(one: dict[str, Any]) -> Diagnosis:
 
 
 def test_a_query_that_runs() -> None:
-    head, times, figures, titles, values = shown(status(), 180).splitlines()
+    head, *facts, titles, values = shown(status(), 180).splitlines()
     assert head.startswith("flights  running   run r1 on ")
-    assert times == "query   waits for spark   began 1 h 1 min ago   written 0.0 s ago"
-    totals = ["rows 4,000", "committed/s 1,234.5", "received/s 4,600.0", "waiting 1,000", "oldest 2.0 s ago"]
-    sums = ["received 5,000", "committed 4,000", "acked 3,000", "un-acked 1,000"]
-    assert figures == "totals  " + "   ".join([*totals, *sums])
+    assert [line.split("  ")[0] for line in facts] == ["query", "totals", ""]
+    assert cells(facts) == [
+        *("waits for spark", "batch began -", "last commit -", "began 1 h 1 min ago", "written 0.0 s ago"),
+        *("rows 4,000", "committed/s 1,234.5", "received/s 4,600.0", "waiting 1,000", "more waiting no"),
+        *("withheld 0", "oldest 2.0 s ago", "received 5,000", "committed 4,000", "acked 3,000"),
+        "un-acked 1,000",
+    ]
     columns = ["RECEIVED", "COMMITTED", "ACKED", "UN-ACKED", "OLDEST", "HELD", "REDELIVERED"]
     assert titles.split() == ["RECEIVER", "STATE", *columns]
-    cells = ["5,000", "4,000", "3,000", "1,000", "2.0", "s", "0", "bytes", "0"]
-    assert values.split() == ["/queue/a#0", "up", "2", "min", "5", "s", *cells]
+    figures = ["5,000", "4,000", "3,000", "1,000", "2.0", "s", "0", "bytes", "0"]
+    assert values.split() == ["/queue/a#0", "up", "2", "min", "5", "s", *figures]
+
+
+def cells(lines: list[str]) -> list[str]:
+    """The labels with their values, without the names of the parts."""
+    return [cell for line in lines for cell in re.split(" {2,}", line[12:].strip())]
+
+
+@pytest.mark.parametrize("columns", [80, 100, 140])
+def test_everything_stays_in_its_place(columns: int) -> None:
+    """Whatever the values are."""
+    later = receiver(replace(CONNECTED, since=NOW - 86_000), received=98_765_432)
+    full = status(later, batch_since=iso(NOW - 90_000), last_commit_at=iso(NOW - 4_000))
+    full["totals"] |= {"rows": 123_456_789, "received_per_second": 123_456.7}
+    empty = status(receiver(received=0, acked=0, ackable=0, unacked=0), waiting_on=None)
+    empty["totals"] = dict.fromkeys(empty["totals"], 0)
+    before, after = (shown(one, columns).splitlines() for one in (empty, full))
+    assert len(before) == len(after)
+    labels = ("batch began", "rows", "committed/s", "received/s", "waiting", "un-acked", "RECEIVED", "OLDEST")
+    for label in labels:
+        places = [[line.find(label) for line in lines if label in line] for lines in (before, after)]
+        assert places[0] == places[1] and (places[0] or columns < 100), label
+
+
+def test_what_went_wrong_last_and_when() -> None:
+    other = replace(AWAY, last_error="[STOMP_HEARTBEAT_LOST] nothing came", last_error_at=NOW - 700)
+    told = shown(status(receiver(), receiver(AWAY), receiver(BACK), receiver(other), sink=FAILED_SINK), 120)
+    assert re.findall(r"^last error +(.*)$", told, re.MULTILINE) == [
+        r"1 min 0 s ago, sink: batch 42 was not finished\x1b[2J",
+        "1.0 s ago, /queue/a#1 and 1 more: [STOMP_CONNECT_FAILED] cannot connect to b:61613",
+        "11 min 40 s ago, /queue/a#3: [STOMP_HEARTBEAT_LOST] nothing came",
+    ]
+    failed = status(running=False, error=OffsetError("no such offset"))
+    assert "last error  0.0 s ago, query: [STOMP_OFFSET_INVALID] no such offset" in shown(failed)
+    kept = {"failure": "OSError: it is full", "failed_at": iso(NOW - 3)}
+    assert "last error  3.0 s ago, query: OSError: it is full" in shown(status(running=False, ended=kept))
 
 
 @pytest.mark.parametrize(
@@ -190,15 +229,16 @@ def test_a_query_that_runs() -> None:
             Kind.FINE,
             "yellow",
             "ended",
-            "it ended in order 0.0 s ago. 1,000 messages in no committed batch: the next run gets them again",
+            f"{RUN} ended in order 0.0 s ago. 1,000 messages in no committed batch: the next run gets them "
+            "again",
         ),
         (
             status(running=False, totals={"withheld": 201}),
             Kind.WITHHELD,
             "red",
             "ended, and messages wait",
-            "it ended 0.0 s ago without 201 messages that wait at the broker, that nobody has, and that did "
-            "not come",
+            f"{RUN} ended 0.0 s ago without 201 messages that wait at the broker, that nobody has, "
+            "and that did not come",
         ),
         (
             status(waiting_on="withheld", waiting_for="the broker: 201 messages that wait there"),
@@ -212,24 +252,24 @@ def test_a_query_that_runs() -> None:
             Kind.UNFINISHED,
             "red",
             "ended within a batch",
-            "it ended 0.0 s ago, and no commit of its last batch was seen: the query failed, in its sink for "
-            "example, or was stopped just then; or a one-time run had no checkpointLocation to look at",
+            f"{RUN} ended 0.0 s ago, and no commit of its last batch was seen: the query failed, in its sink "
+            "for example, or was stopped just then; or a one-time run had no checkpointLocation to look at",
         ),
         (
             status(running=False, error=OffsetError("no such offset")),
             Kind.FAILED,
             "red",
             "failed",
-            "it failed 0.0 s ago: [STOMP_OFFSET_INVALID] no such offset",
+            f"{RUN} failed 0.0 s ago: [STOMP_OFFSET_INVALID] no such offset",
         ),
         (
             status(written_at=iso(NOW - 45), pid=7, host="there"),
             Kind.GONE,
             "red",
             "gone? no sign of life for 45 s",
-            "its process 7 on there was killed, or the machine is away: it wrote its last status 45 s ago, "
-            "when it waited for Spark, in batch 12 of 1,000 messages. What was not committed comes again at "
-            "the next start",
+            f"{RUN}: its process 7 on there was killed, or the machine is away. It wrote its last status 45 "
+            "s ago, when it waited for Spark, in batch 12 of 1,000 messages. What was not committed comes "
+            "again at the next start",
         ),
         (
             status(running=False, sink=FAILED_SINK, totals={}),
@@ -271,7 +311,7 @@ def test_a_query_that_runs() -> None:
     ],
 )
 def test_how_a_query_is(one: dict[str, Any], kind: Kind, style: str, headline: str, text: str) -> None:
-    assert diagnosed(one) == Diagnosis(kind, style, headline, text)
+    assert replace(diagnosed(one), code=None) == Diagnosis(kind, style, headline, text)
     assert headline in coloured(one, style)
     assert ("spark-stomp why says more" in shown(one)) == (style == "red")
 
@@ -287,7 +327,7 @@ def test_how_a_query_is(one: dict[str, Any], kind: Kind, style: str, headline: s
     ],
 )
 def test_what_is_coloured(one: dict[str, Any], colour: str, words: str) -> None:
-    assert words in coloured(one, colour)
+    assert words in re.sub(" +", " ", coloured(one, colour))
 
 
 @pytest.mark.parametrize("over", [{"running": False}, {"written_at": iso(NOW - 45)}])
@@ -313,16 +353,24 @@ def test_a_journal_and_a_sink() -> None:
     sink = {"written_at": iso(NOW - 2), "receipt_p50_seconds": 0.0031, "resent": 7, "blocked_seconds": 12.0}
     journal = {"first": 10, "committed": 4_000, "end": 5_000, "bytes": 12_300_000, "waiting": 3}
     told = shown(status(journal=journal, sink=SINK | sink), 180).splitlines()
-    assert told[3:5] == [
-        "journal  first 10   committed 4,000   end 5,000   size 12.3 MB   not durable yet 3",
-        "sink     written 2.0 s ago   batch 41   confirmed 12,345   resent 7   blocked by the broker 12 s   "
-        "receipts p50 3.1 ms",
+    assert cells(told[4:7]) == [
+        *(
+            "first 10",
+            "committed 4,000",
+            "end 5,000",
+            "size 12.3 MB",
+            "not durable yet 3",
+            "written 2.0 s ago",
+        ),
+        *("batch 41", "confirmed 12,345", "receipts p50 3.1 ms", "p99 -", "resent 7", "blocked 12 s"),
     ]
 
 
 def test_a_sink_alone() -> None:
-    told = shown({key: SINK[key] for key in ("version", "query", "run", "host")} | {"sink": SINK})
-    assert told == "flights  sink only   run a1 on here\nsink  batch 41   confirmed 12,345"
+    told = shown({key: SINK[key] for key in ("version", "query", "run", "host")} | {"sink": SINK}, 180)
+    head, facts = told.splitlines()
+    assert head == "flights  sink only   run a1 on here"
+    assert cells([facts]) == ["written -", "batch 41", "confirmed 12,345", "receipts p50 -", "p99 -"]
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])

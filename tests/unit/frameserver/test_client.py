@@ -1,4 +1,4 @@
-"""spark_stomp.frameserver.client: the memory of frames, and the key pair of a run."""
+"""spark_stomp.frameserver: the memory of frames, and the key pair of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from cryptography import x509
 
 from spark_stomp.frameserver import client
-from spark_stomp.frameserver.client import new_key_pair
+from spark_stomp.frameserver.wire import new_key_pair
 
 
 def addresses(*sizes: int) -> list[tuple[int, memoryview]]:

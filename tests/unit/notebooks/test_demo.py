@@ -10,6 +10,7 @@ from pathlib import Path
 import demo
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from spark_stomp.devbroker import QueueView
 
@@ -50,6 +51,38 @@ def received(table: pd.DataFrame) -> pd.DataFrame:
     """The table as Arrow gives it to pandas: numbers with nulls among them are floats, texts are objects."""
     numbers = dict.fromkeys(("dep_delay", "arr_delay"), float)
     return table.astype(numbers).astype({"tailnum": object, "carrier": object})
+
+
+SAMPLES = [
+    *(demo.Sample(float(second), 0, 9 * second, 0) for second in range(20)),
+    demo.Sample(20.0, 10, 90, 0),
+    *(demo.Sample(20.0 + second, 10 + 89 * second, 90, 1) for second in range(1, 11)),
+]
+"""The first batch has 10 of 900 messages."""
+
+
+def test_the_rate_and_the_plot_begin_when_spark_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert demo.steady_rate(SAMPLES, 900) == 89.0
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    demo.save_plot(tmp_path / "new" / "plot.png", 900, SAMPLES)
+    (axes,) = drawn[0].axes
+    assert axes.get_xlim() == (0.0, 10.0)
+    assert axes.get_xlabel().startswith("seconds, after 20 s in which Spark has started. 20")
+    legend = axes.get_legend()
+    assert legend is not None
+    # From the top down, as they are drawn.
+    assert [text.get_text().split()[0] for text in legend.get_texts()] == ["waiting", "delivered,", "ACKed:"]
+    assert [text.get_text() for text in axes.texts] == ["89 a second"]
+    assert (tmp_path / "new").is_dir()
+
+
+def test_the_last_sentence_says_what_came_of_it() -> None:
+    said = demo.last_sentence(SAMPLES, 900, holds=True)
+    assert said == "All 900 flights are in the table, each once, after 30 s: 89 a second."
+    assert demo.last_sentence(SAMPLES, 900, holds=False).startswith("Something was lost")
 
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from spark_stomp.protocol import (
     read_malformed,
     read_message,
 )
-from spark_stomp.protocol.decoder import frames_in
+from spark_stomp.protocol.decoder import FrameDecoder
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 
@@ -224,8 +224,9 @@ class TestValuesThatAreNoText:
         )
         assert (read.get("id"), read.body) == ("s", b"bo\0y")
         assert octet_headers(frame, version) == ["x"]
-        (decoded,) = frames_in(frame, version)
-        assert decoded == read
+        decoder = FrameDecoder(version)
+        decoder.receive_data(frame)
+        assert decoder.next_event() == read
 
     @ALL
     def test_so_is_a_value_with_a_nul_if_the_end_is_declared(self, version: str) -> None:

@@ -15,7 +15,7 @@ def test_what_it_says() -> None:
     connected = ConnectionStatus(since=100.0).subscribed(101.0, **BROKER)
     assert connected == ConnectionStatus(since=101.0, connected=True, connections=1, **BROKER)
     lost = connected.failed(LOST, 200.0).failed(REFUSED, 201.0).failed(REFUSED, 203.0)
-    last = {"last_error": str(REFUSED), "last_error_at": 203.0}
+    last = {"last_error": str(REFUSED), "last_error_code": REFUSED.code, "last_error_at": 203.0}
     assert lost == ConnectionStatus(since=200.0, connections=1, attempts=2, **BROKER, **last)
     # What went wrong last stays to be seen.
     again = lost.subscribed(204.0, **BROKER)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.brokers.standing import Standing, Told
 from spark_stomp.source.forgotten import Forgotten
-from spark_stomp.transport.standing import Standing, Told
 
 pytestmark = pytest.mark.rule("4.13")
 GONE = Standing(is_there=False)
@@ -25,7 +25,7 @@ class Asking:
     def __init__(self, queue: str = "/queue/a", dialect: str = "activemq", own: int = 1) -> None:
         self.forgotten = Forgotten()
         self.queue = queue
-        self.told = Told(counting(own), 0.0, 0.0, own, dialect_named(dialect))
+        self.told = Told(counting(own), 0.0, 0.0, own, dialect_named(dialect).asks)
         self.subscriptions, self.delivered, self.every = 0, 0, 10.0
 
     def tells(self, *answers: Standing | int) -> list[bool]:

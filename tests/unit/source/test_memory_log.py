@@ -17,7 +17,7 @@ from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
 from spark_stomp.source.logs import Logs
 from spark_stomp.source.memory_log import MemoryLog
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan
-from spark_stomp.source.planning import Available, BatchLimits, rotated, shares_of
+from spark_stomp.source.planning import Available, BatchLimits, rotated
 
 
 def frame(name: str) -> bytes:
@@ -63,7 +63,7 @@ class Query:
         """As a query does; ``between`` happens after the look and before the end is told."""
         available = rotated(self.available(start), turn)
         between()
-        chosen = self.logs.choose_end(start, lambda: shares_of(available, limits))
+        chosen = self.logs.take_batch(start, available, limits)
         return None if chosen is None else chosen[0]
 
     def told(self, start: Offset, turn: int = 0, **limits: int) -> Offset:

@@ -14,6 +14,7 @@ from spark_stomp.receiver import DedupIndex, Deliveries, Log
 from spark_stomp.source.logs import Logs
 from spark_stomp.source.memory_log import MemoryLog
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan
+from spark_stomp.source.planning import Available, BatchLimits
 
 OFFSET = Offset({MEMORY: LogEnd("aa", 7)})
 JOURNALED = Offset({JOURNAL: LogEnd("77ab", 5000)})
@@ -140,7 +141,7 @@ class TestWhatIsCarried:
         def of(start: Offset) -> Offset:
             block = MessageBlock(b"MESSAGE\n\n\0", [10], [b"h"], [])
             held.receive(block, received_at=0, version="1.2", dialect="generic")
-            chosen = logs.choose_end(start, lambda: {"r": 1})
+            chosen = logs.take_batch(start, [Available("r", held.log, 0, 1)], BatchLimits())
             assert chosen is not None
             return through_json(chosen[0])[0]
 

@@ -15,11 +15,12 @@ from support.options import source_options
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.brokers.standing import LoginNotAccepted, NotTold, Standing
 from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
 from spark_stomp.source.standings import Standings
-from spark_stomp.transport.standing import LoginNotAccepted, NotTold, Standing
+from spark_stomp.threads import Worker
 
 FIGURES = Standing(True, 5, 3, 2)
 NOT_TOLD = UnsupportedError("it may not ask")
@@ -166,7 +167,7 @@ def test_a_queue_that_loses_what_is_held_is_warned_of_once(
     asking.ask()
     asking.ask()
     assert (
-        caplog.text.count("/queue/a is a ring queue (ring-size 5): messages that are not acknowledged") == 1
+        caplog.text.count("/queue/a is a ring queue (ring-size 5): what this query has received and not") == 1
     )
 
 
@@ -211,16 +212,23 @@ class TestTheEndOfARun:
         asking.ask()
         assert asking.withheld(1_000.0) is None
 
-    def test_one_queue_is_asked_for_at_first_and_all_at_the_end(self, broker: Broker) -> None:
+    def test_some_queues_are_asked_for_at_first_and_all_at_the_end(self, broker: Broker) -> None:
         names = [f"/queue/{number}" for number in range(30)]
         asking = self.ending(receiver(*names))
-        assert broker.asked == names[:1]
+        assert broker.asked == names[:5]
         asking.ask()
-        assert broker.asked == [names[0], *names]
+        assert broker.asked == [*names[:5], *names]
         self.now = 1_001.0
         asking.ask()
         assert asking.withheld(1_000.0) == 30 * 5
         assert asking.why_withheld().startswith("in /queue/0 and 29 more: the queue is paused")
+
+    def test_what_is_not_due_is_named(self, broker: Broker) -> None:
+        asking = self.ending()
+        assert not asking.scheduled
+        broker.figures = replace(FIGURES, scheduled=10)
+        asking.ask()
+        assert asking.scheduled == "10 messages in /queue/a"
 
     def test_what_a_selector_does_not_want_is_not_missing(self, broker: Broker) -> None:
         broker.figures = Standing(True, 5, 0, 1, wanted=0)
@@ -314,6 +322,21 @@ def test_an_error_that_nobody_expected_is_no_figure(
     assert told.wait(PATIENCE) and asking.withheld(0.0) == 0
     assert "too many open files" in caplog.text
     asking.stop()
+
+
+def test_the_first_question_comes_in_the_first_seconds(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before that, nothing is known of a queue that deletes what comes back. It waits for a connection."""
+    waited: list[float] = []
+    monkeypatch.setattr(Worker, "goes_on", lambda _, seconds: waited.append(seconds) or len(waited) < 5)
+    away = [receiver("/queue/a", connection=ConnectionStatus())]
+    asking = Standings(
+        source_options("stomp://b:61613", '["/queue/a"]'),
+        lambda: [away.pop() if away else receiver("/queue/a")],
+    )
+    asking._run()
+    assert waited == [2.0, 2.0, 30.0, 30.0, 30.0]
 
 
 def test_the_thread_asks_until_it_is_stopped(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

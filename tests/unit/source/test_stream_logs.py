@@ -18,7 +18,7 @@ from spark_stomp.receiver import FIRST, LATEST, ReceiverSettings, ReceiverStatus
 from spark_stomp.source import stream_log
 from spark_stomp.source.logs import Logs
 from spark_stomp.source.offsets import INITIAL, STREAM, LogEnd, Offset, Range, split
-from spark_stomp.source.planning import Available, BatchLimits, shares_of
+from spark_stomp.source.planning import Available, BatchLimits
 from spark_stomp.source.stream_log import StreamLog, find_ends
 
 A, B = "/amq/queue/a", "/amq/queue/b"
@@ -65,7 +65,7 @@ class Run:
         return a, b
 
     def end(self, start: Offset, **limits: Any) -> Offset:
-        chosen = self.logs.choose_end(start, lambda: shares_of(self.available(start), BatchLimits(**limits)))
+        chosen = self.logs.take_batch(start, self.available(start), BatchLimits(**limits))
         return self.logs.offset(start, {}) if chosen is None else chosen[0]
 
     def read(self, start: Offset, end: Offset, about: int = 1 << 20) -> list[list[int]]:
@@ -338,7 +338,7 @@ class TestWhatComesMeanwhile:
         self.come(one, monkeypatch, owner, name, when)
         seen = one.available(INITIAL)
         assert seen[0].new or not seen[0].complete
-        chosen = one.logs.choose_end(INITIAL, lambda: shares_of(seen, BatchLimits()))
+        chosen = one.logs.take_batch(INITIAL, seen, BatchLimits())
         end = INITIAL if chosen is None else chosen[0]
         assert one.logs.are_here(end)
         low, high = 5000, end.ends[f"{STREAM}a"].next if chosen else 5000

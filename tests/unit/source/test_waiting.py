@@ -13,6 +13,7 @@ import pytest
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.brokers.standing import Standing, Told
 from spark_stomp.errors import ConnectionLost, LoginRefused
 from spark_stomp.receiver import DedupIndex, Log, ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
@@ -21,7 +22,6 @@ from spark_stomp.source.planning import Available, BatchLimits, Decision, LastBa
 from spark_stomp.source.receivers import News
 from spark_stomp.source.waiting import Monitor, OffsetCall, QuerySnapshot, waiting_for
 from spark_stomp.status.receivers import Observed, Waiting
-from spark_stomp.transport.standing import Standing, Told
 
 RECEIVER = ReceiverStatus(
     "/queue/a#1", True, 0, 0, 0, 0, 60.0, window_full=False, failure=None, destinations=("/queue/a",)
@@ -50,7 +50,7 @@ SILENT = "the broker: nothing un-acked and nothing new"
 def told(*figures: int, asked_at: float = 70.0, alarm: str | None = None) -> dict[str, Told]:
     """The query has one of the consumers."""
     standing = Standing(True, *figures, alarm)
-    return {"/queue/a": Told(standing, 1e9, asked_at, 1, dialect_named("activemq"))}
+    return {"/queue/a": Told(standing, 1e9, asked_at, 1, dialect_named("activemq").asks)}
 
 
 IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting=4_600)
@@ -116,6 +116,12 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             "the broker: receipts of ACKs",
         ),
         (replace(IDLE, call=None), "spark", "Spark, which has asked for no batch yet"),
+        (
+            replace(IDLE, in_empty_batch=True, waiting=70),
+            "spark",
+            "Spark, in its first batch, which is empty; 70 messages wait for the next one",
+        ),
+        (replace(IDLE, in_empty_batch=True), "spark", "Spark, in its first batch, which is empty"),
         (replace(IN_BATCH, number=12), "spark", "Spark, in batch 12 of 4,600 messages"),
         (IN_BATCH, "spark", "Spark, in a batch of 4,600 messages or before its next trigger"),
         (
@@ -194,7 +200,7 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
         ),
         (
             replace(IDLE, statuses=[replace(RECEIVER, missing={"/queue/b": 1.8e9, "/queue/c": None})]),
-            "queue",
+            "deleted",
             "the broker: a first message in /queue/b, which was deleted (noticed at "
             "2027-01-15T08:00:00+00:00) and which this query has made anew, empty and without bindings",
         ),

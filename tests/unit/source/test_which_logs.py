@@ -28,10 +28,10 @@ from spark_stomp.receiver import (
 )
 from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.logs import Logs, SourceLog
+from spark_stomp.source.logs import Logs, Shares, SourceLog
 from spark_stomp.source.memory_log import MemoryLog
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range
-from spark_stomp.source.planning import BatchLimits, shares_of
+from spark_stomp.source.planning import Available, BatchLimits
 from spark_stomp.source.stream_log import StreamLog
 
 A, B = f"{STREAM}a", f"{STREAM}b"
@@ -135,7 +135,7 @@ class Run:
     def end(self, start: Offset) -> Offset:
         """The end of a batch of all that is there."""
         available = self.logs.available(start, self.statuses)
-        chosen = self.logs.choose_end(start, lambda: shares_of(available, BatchLimits()))
+        chosen = self.logs.take_batch(start, available, BatchLimits())
         assert chosen is not None and sum(chosen[1].values()) == sum(one.new for one in available)
         return chosen[0]
 
@@ -150,6 +150,19 @@ class Run:
 
 
 Runs = Callable[..., Run]
+Take = Callable[[Logs, Callable[[], dict[str, int]]], tuple[Offset, Shares] | None]
+
+
+@pytest.fixture
+def take(monkeypatch: pytest.MonkeyPatch) -> Take:
+    """Takes a batch of what a function chooses while the lock is held."""
+
+    def taken(logs: Logs, choose: Callable[[], dict[str, int]]) -> tuple[Offset, Shares] | None:
+        with monkeypatch.context() as patch:
+            patch.setattr("spark_stomp.source.logs.shares_of", lambda *_: choose())
+            return logs.take_batch(INITIAL, [], BatchLimits())
+
+    return taken
 
 
 @pytest.fixture
@@ -292,19 +305,18 @@ def test_a_stream_is_read_on_by_a_run_that_names_it_again(runs: Runs, between: l
 
 
 @pytest.mark.rule("2.5")
-def test_a_break_takes_nothing_of_other_logs(runs: Runs) -> None:
+def test_a_break_takes_nothing_of_other_logs(runs: Runs, take: Take) -> None:
     """What of a queue is gone when the end is told is looked for again, and so is the rest."""
     run = runs("ma")
     run.begin(INITIAL, INITIAL)
     run.receive(3)
     (queue,), (stream,) = run.queues, run.streams
-    shares = {queue.inbox.name: 3, stream.inbox.name: 3}
 
     def broken() -> dict[str, int]:
         queue.disconnected(redelivers=True)
-        return shares
+        return {queue.inbox.name: 3, stream.inbox.name: 3}
 
-    assert run.logs.choose_end(INITIAL, broken) is None
+    assert take(run.logs, broken) is None
     assert (queue.log.end, stream.log.end) == (0, EARLIEST + 3)
     queue.connected(keyed=True)
     run.receive(1)
@@ -314,7 +326,7 @@ def test_a_break_takes_nothing_of_other_logs(runs: Runs) -> None:
 
 @pytest.mark.rule("2.5")
 @pytest.mark.parametrize("reads", ["m", "j", "ma"])
-def test_no_connection_of_a_queue_breaks_while_shares_are_chosen(runs: Runs, reads: str) -> None:
+def test_no_connection_of_a_queue_breaks_while_shares_are_chosen(runs: Runs, reads: str, take: Take) -> None:
     run = runs(reads)
     run.begin(INITIAL, INITIAL)
     run.receive(1)
@@ -324,7 +336,7 @@ def test_no_connection_of_a_queue_breaks_while_shares_are_chosen(runs: Runs, rea
             assert not other.submit(run.queues[0].lock.acquire, blocking=False).result()
         return {JOURNAL: 1, run.queues[0].inbox.name: 1}
 
-    assert run.logs.choose_end(INITIAL, chosen) is not None
+    assert take(run.logs, chosen) is not None
 
 
 @pytest.mark.rule("R.1", "R.4")
@@ -343,7 +355,9 @@ def test_a_stream_that_is_declared_anew_while_an_end_is_told_names_no_offset_of_
         return end
 
     monkeypatch.setattr(StreamLog, "take", overtaken)
-    chosen = run.logs.choose_end(start, lambda: {run.queues[0].inbox.name: 1})
+    chosen = run.logs.take_batch(
+        start, [Available(run.queues[0].inbox.name, run.queues[0].log, 0, 1)], BatchLimits()
+    )
     assert chosen is not None
     assert dict(chosen[0]) == {**start.ends, MEMORY: LogEnd(run.queues[0].log.id, 1)}
 
@@ -357,7 +371,8 @@ def test_a_batch_of_one_log_names_no_end_of_another(runs: Runs) -> None:
 
     def end(start: Offset, of_queue: int, of_stream: int) -> Offset:
         shares = {queue.inbox.name: of_queue, stream.inbox.name: of_stream}
-        chosen = run.logs.choose_end(start, lambda: shares)
+        available = [Available(name, queue.log, 0, count) for name, count in shares.items()]
+        chosen = run.logs.take_batch(start, available, BatchLimits())
         assert chosen is not None and chosen[1] == shares
         return chosen[0]
 
@@ -388,7 +403,7 @@ def test_with_an_older_checkpoint_a_batch_begins_behind_what_the_journal_has_del
     run, (_, older, *_) = runs("j", tolerant=True), ends
     run.begin(older, older)
     available = run.logs.available(older, run.statuses)
-    chosen = run.logs.choose_end(older, lambda: shares_of(available, BatchLimits(**limits)))
+    chosen = run.logs.take_batch(older, available, BatchLimits(**limits))
     assert chosen is not None and chosen[1] == {JOURNAL: count}
     assert run.read(older, chosen[0])[0] == {JOURNAL: [f"body {6 + at}" for at in range(count)]}
 
@@ -415,7 +430,7 @@ def test_what_a_journal_has_lost_at_its_end_gives_no_batch(tmp_path: Path, limit
 
     def next_end() -> Offset | None:
         seen = logs.available(start, [])
-        chosen = logs.choose_end(start, lambda: shares_of(seen, BatchLimits(**limits)))
+        chosen = logs.take_batch(start, seen, BatchLimits(**limits))
         return None if chosen is None else chosen[0]
 
     assert [one.new for one in logs.available(start, [])] == [0]

@@ -6,11 +6,13 @@ import inspect
 import logging
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from spark_stomp.errors import ConnectFailed, StompError
 from spark_stomp.spark.error_texts import plain_iterator, reason, without_traceback
+from spark_stomp.status import read_status
 
 
 def deep(error: type[Exception]) -> int:
@@ -104,3 +106,22 @@ def test_a_query_that_runs_has_no_reason() -> None:
             return None
 
     assert reason(Query()) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Spark's words\nJVM: [STOMP_LOGIN_REFUSED] b refused CONNECT\n  at org", "STOMP_LOGIN_REFUSED"),
+        ("Traceback\n  File x\nValueError: [WHAT] it is wrong\n", None),
+    ],
+)
+def test_the_status_keeps_the_reason(tmp_path: Path, text: str, code: str | None) -> None:
+    why = reason(RuntimeError(text), str(tmp_path))
+    ended = read_status(tmp_path)["ended"]
+    assert ended is not None and (ended["failure"], ended["failure_code"]) == (why, code)
+    assert ended["query"] == tmp_path.name
+
+
+def test_nothing_is_kept_of_a_query_that_has_not_failed(tmp_path: Path) -> None:
+    assert reason(None, str(tmp_path)) is None
+    assert [*tmp_path.iterdir()] == []

@@ -37,7 +37,7 @@ def test_a_batch_that_is_not_finished(tmp_path: Path, before: int) -> None:
     writer.abort([Confirmed(TaskResult(figures(2)), "run"), None], before)
     sink = read_status(tmp_path / "s.json")["sink"]
     assert sink.keys() == {one.key for one in SinkPart.figures()}
-    assert sink["failure"].startswith(f"batch {before} was not finished, after 2 confirmed messages: Spark")
+    assert sink["failure"].startswith(f"batch {before} was not finished after 2 confirmed messages: Spark")
     assert (sink["query"], sink["confirmed"], sink["run"]) == ("mine", 3 * before, "run" if before else None)
     # Only a batch that is done proves the login (S.8).
     assert was_reported(options, "run") is bool(before)

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from spark_stomp.status import prometheus, read_status, read_statuses
+from spark_stomp.status.end import EndPart
 from spark_stomp.status.figure import iso
 from spark_stomp.status.receivers import ReceiverPart, TotalsPart
 from spark_stomp.status.sink import SinkPart
@@ -28,7 +29,7 @@ def parsed(text: str) -> list[tuple[str, dict[str, str], float]]:
 
 
 def test_each_key_has_a_meaning_and_its_own_metric() -> None:
-    parts = (QueryPart, TotalsPart, ReceiverPart, QueuePart, UnfitPart, JournalPart, SinkPart)
+    parts = (QueryPart, TotalsPart, ReceiverPart, QueuePart, UnfitPart, JournalPart, SinkPart, EndPart)
     named = [(part.metric_of(one), one) for part in parts for one in part.figures() if one.kind]
     assert len(named) == len(dict(named)) >= 50
     assert all(one.meaning.endswith(".") for part in parts for one in part.figures())
@@ -146,4 +147,4 @@ class TestSeveralSources:
             read_statuses(tmp_path)
         write(tmp_path, "status.sink.json", confirmed=5)
         (only,) = read_statuses(tmp_path)
-        assert only.keys() == {"version", "query", "run", "host", "sink", "file"}
+        assert only.keys() == {"version", "query", "run", "host", "sink", "ended", "file"}

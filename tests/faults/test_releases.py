@@ -1,10 +1,11 @@
-"""One checkpoint under one release of Spark after the other, and back; killed within a batch under each.
+"""One checkpoint under several releases of Spark or of this package, killed within a batch under each.
 
-`make matrix` names the releases, in ``SPARK_STOMP_RELEASES``: Python interpreters, in order.
+`make matrix` and `make release` name them, in ``SPARK_STOMP_RELEASES``: Python interpreters, in order.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,24 +17,28 @@ from support.driven import publish
 from support.drivers import START, SparkDriver
 from support.streams import new_stream
 from support.waiting import wait_until
+from support.wheel import run
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.status import read_status
 
 RELEASES = [*filter(None, os.environ.get("SPARK_STOMP_RELEASES", "").split(os.pathsep))]
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(not RELEASES, reason="only `make matrix` has several releases of Spark"),
+    pytest.mark.skipif(not RELEASES, reason="only `make matrix` and `make release` have several releases"),
 ]
 
 QUEUE = "/queue/orders"
 MESSAGES = 50
 
 
-def there_and_back(
+def through_all(
     driver: SparkDriver, send: Callable[[list[bytes]], object], is_over: Callable[[], bool]
 ) -> None:
     """Run ``driver`` under each release: it finishes what was planned and all else, and dies in a batch.
+
+    Each reads the status that the one before has left.
 
     ``is_over``: the broker has all ACKs.
     """
@@ -46,10 +51,15 @@ def there_and_back(
 
     def has_all() -> bool:
         assert driver.running, f"{driver.python}: {driver.log}"
-        return set(driver.rows()) >= set(sent) and is_over()
+        there = set(driver.rows()) >= set(sent) and is_over()
+        return there and read_status(checkpoint)["totals"]["rows"] >= MESSAGES
 
+    checkpoint = driver.options["checkpointLocation"]
     stall, stalled = driver.output / "stall", driver.output / "partial"
-    for release in [*RELEASES, *RELEASES[-2::-1]]:
+    for release in RELEASES:
+        if driver.starts:
+            (status,) = run(release, "-m", "spark_stomp", "status", "--json", checkpoint).splitlines()
+            assert json.loads(status)["totals"]["rows"] >= MESSAGES
         driver.python = release
         more()
         driver.start()
@@ -79,7 +89,7 @@ def test_a_queue(devbroker: DevBroker, options: dict[str, str], tmp_path: Path) 
         return not queue(QUEUE).depth and not queue(QUEUE).unacked
 
     driver = SparkDriver(tmp_path, "batches", QUEUE, given)
-    there_and_back(driver, lambda bodies: devbroker.publish_many(QUEUE, bodies), is_over)
+    through_all(driver, lambda bodies: devbroker.publish_many(QUEUE, bodies), is_over)
 
 
 @pytest.mark.rule("R.1")
@@ -90,4 +100,4 @@ def test_a_stream(broker_pool: BrokerPool, tmp_path: Path) -> None:
     stream = new_stream(broker)
     options = broker.options(startingOffsets="earliest", checkpointLocation=str(tmp_path / "checkpoint"))
     driver = SparkDriver(tmp_path, "batches", stream, options)
-    there_and_back(driver, lambda bodies: publish(broker.options(), stream, bodies), lambda: True)
+    through_all(driver, lambda bodies: publish(broker.options(), stream, bodies), lambda: True)

@@ -1,26 +1,35 @@
-"""The feeds of docs/reading.md on ActiveMQ, which they are: its program, with generated messages."""
+"""The query of ``notebooks/04_rail_feed.ipynb`` on ActiveMQ, as the real feeds are."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from rail import Message, calls, movements
+from pyspark.sql.streaming.query import StreamingQuery
+from rail import OPERATORS, Message, calls, movements
+from run_notebooks import NOTEBOOKS, read
 from support.brokers.fixtures import BrokerPool
 from support.driven import send_messages
-from support.pages import READING, programs
 from support.waiting import wait_until
 
 from spark_stomp.status import read_status
 
-(MOVEMENTS,) = programs(READING, "Feeds")
-ALL = "/topic/TRAIN_MVT_ALL_TOC"
+TOPICS = sorted(operator.topic for operator in OPERATORS)
+
+
+def recorder(names: dict[str, Any]) -> Callable[[], StreamingQuery]:
+    """The function of the notebook that starts the query, with what its other cells have set."""
+    (path,) = (path for path in NOTEBOOKS if path.name == "04_rail_feed.ipynb")
+    (cell,) = (cell.source for cell in read(path).cells if "def record():" in cell.source)
+    exec(compile(cell.partition("def kept(")[0], path.name, "exec"), names)
+    record: Callable[[], StreamingQuery] = names["record"]
+    return record
 
 
 @pytest.mark.broker
@@ -28,36 +37,35 @@ ALL = "/topic/TRAIN_MVT_ALL_TOC"
 @pytest.mark.spark
 @pytest.mark.timeout(330)
 def test_movements_also_those_that_were_sent_while_the_query_was_away(
-    broker_pool: BrokerPool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broker_pool: BrokerPool, spark: SparkSession, tmp_path: Path
 ) -> None:
     broker = broker_pool.get("activemq")
-    monkeypatch.setenv("FEED_LOGIN", broker.credentials["login"])
-    monkeypatch.setenv("FEED_PASSWORD", broker.credentials["password"])
-    program = re.sub(r'"url", "[^"]*"', f'"url", "{broker.url}"', MOVEMENTS)
-    program = program.replace('"/data', f'"{tmp_path}').replace("10 seconds", "1 second")
-    status = tmp_path / "checkpoints/movements/spark_stomp/status.json"
+    feed = SimpleNamespace(broker=SimpleNamespace(url=broker.url))
+    login, password = broker.credentials["login"], broker.credentials["password"]
+    set_before = {"LOGIN": login, "PASSWORD": password, "FOLDER": tmp_path, "network_rail": feed}
+    record = recorder({"spark": spark, "json": json, "OPERATORS": OPERATORS, **set_before})
+    status = tmp_path / "checkpoint/spark_stomp/status.json"
 
     def send(messages: Iterable[Message]) -> None:
         """None of them expires."""
         send_messages(
             broker.options(),
-            ((ALL, one.body, {**dict(one.headers), "expires": "0"}.items()) for one in messages),
+            ((one.destination, one.body, {**dict(one.headers), "expires": "0"}.items()) for one in messages),
         )
 
     def run(messages: Iterable[Message]) -> None:
         """Send these once the query is subscribed, and end it when all is acknowledged."""
-        names: dict[str, Any] = {"__name__": "__main__", "spark": spark, "os": os}
-        exec(compile(program, "reading.md", "exec"), names)
-        query = names["query"]
+        query = record()
 
         def subscribed() -> bool:
             assert query.isActive, query.exception()
             said = read_status(status) if status.exists() else {"running": False}
             return said["running"] and all(one["connected_since"] for one in said["receivers"].values())
 
-        wait_until(subscribed, what="the subscription")
+        wait_until(subscribed, what="the subscriptions")
         send(messages)
-        broker.wait_for(ALL, ready=0, unacked=0)
+        for topic in TOPICS:
+            broker.wait_for(topic, ready=0, unacked=0)
         assert query.isActive, query.exception()
         query.stop()
 
@@ -71,6 +79,6 @@ def test_movements_also_those_that_were_sent_while_the_query_was_away(
     table = spark.read.parquet(str(tmp_path / "movements"))
     found = table.selectExpr("operator", "train", "unix_millis(happened)", "late >= 0").collect()
     expected = [
-        (one.operator.toc_id, one.train_id, round(one.actual.timestamp() * 1000), True) for one in trains
+        (one.operator.code, one.train_id, round(one.actual.timestamp() * 1000), True) for one in trains
     ]
     assert sorted(map(tuple, found)) == sorted(expected)
