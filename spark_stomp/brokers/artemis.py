@@ -166,6 +166,8 @@ def _forgetful(queue: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     # By default-last-value-key of an address setting it is one, and says that it is none (2.56.0).
     if queue.get("lastValue") == "true" or queue.get("lastValueKey"):
         return "a last-value queue"
+    if queue.get("purgeOnNoConsumers") == "true":
+        return "a queue that is purged when nobody reads it (purge-on-no-consumers)"
     passing = queue.get("autoDelete") == queue.get("autoCreated") == "true"
     return PASSING if passing and settings.get("autoDeleteQueuesMessageCount") == -1 else ""
 
@@ -238,8 +240,9 @@ ARTEMIS = Dialect(
             standing=_standing,
             only=f"Artemis tells it only to a login with the right manage on {_MANAGEMENT}",
         ),
-        withheld="the queue is paused, it waits for more consumers (consumers-before-dispatch), or another "
-        "consumer has it or their groups for itself (exclusive)",
+        withheld="the queue is paused, it waits for more consumers (consumers-before-dispatch), another "
+        "consumer has it or their groups for itself (exclusive), or it is paged to disk, and what others "
+        "have un-acked, or a selector leaves out, is all that is read of it (max-read-page-bytes)",
     ),
     head_of_queue="Browse it with AMQP or in the console, and remove it or move it to another address there",
     blocked="look at the address's address-full-policy (DROP drops, FAIL refuses), and for AMQ222210, a full "

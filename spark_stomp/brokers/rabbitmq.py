@@ -11,6 +11,7 @@ lose what was published while no subscription was there.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -191,8 +192,19 @@ def _standing(answers: HttpAnswers) -> Standing:
     if any(type(one) not in (int, type(None)) for one in figures):
         raise TypeError(figures)
     ready, unacked, consumers, delayed = figures
-    kind = PASSING if told.get("auto_delete") is True else ""
+    kind = PASSING if told.get("auto_delete") is True else _dropping(told)
     return Standing(True, ready, unacked, consumers, alarm, delayed or 0, forgetful=kind)
+
+
+def _dropping(told: Mapping[str, Any]) -> str:
+    """Its limit does not count un-acked messages. If they come back to a queue that is full by then, they are
+    the oldest, and dropped."""
+    settings = dict(told.get("effective_policy_definition") or {})
+    settings |= {name.removeprefix("x-"): value for name, value in dict(told.get("arguments") or {}).items()}
+    limits = [name for name in ("max-length", "max-length-bytes") if name in settings]
+    if not limits or told.get("type") == "stream" or settings.get("overflow", "drop-head") != "drop-head":
+        return ""
+    return f"a queue that drops its oldest messages when it is full ({limits[0]} {int(settings[limits[0]])})"
 
 
 def _object(content: bytes) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from spark_stomp.source.reads import browse
 
 pytestmark = [pytest.mark.broker, pytest.mark.rule("2.4")]
 RING, LAST = "a ring queue (ring-size 5)", "a last-value queue"
+PURGED = "a queue that is purged when nobody reads it (purge-on-no-consumers)"
+FULL = "a queue that drops its oldest messages when it is full (max-length 5)"
 PASSING = "a queue that goes with its messages when nobody reads it (auto-delete)"
 
 
@@ -50,6 +52,7 @@ KINDS = {
     "ring by address": Kept(by_setting("ring"), RING, 5),
     "last value": Kept(by_management(**{"last-value": True, "last-value-key": "k"}), LAST, 4),
     "last value by address": Kept(by_setting("last"), LAST, 4),
+    "purged": Kept(by_management(**{"purge-on-no-consumers": True}), PURGED, 0),
     "passing": Kept(by_setting("passing"), PASSING, 0),
     "ordinary": Kept(by_management(), "", 20),
 }
@@ -95,6 +98,45 @@ def test_what_was_received_is_a_row_though_it_does_not_come_again(
         told.wait_for(queue, 0)
     warned = f"{queue} is {kept.kind}: what this query has received and not committed when it ends"
     assert (warned in caplog.text) == bool(kept.kind)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "policy", "kind"),
+    [
+        ({"x-max-length": 5}, "", FULL),
+        ({"x-queue-type": "quorum"}, '{<<"max-length">>, 5}', FULL),
+        ({"x-max-length": 5, "x-overflow": "reject-publish"}, "", ""),
+    ],
+    ids=["by an argument", "by a policy", "refuses"],
+)
+def test_what_comes_back_to_a_full_queue_of_rabbitmq(
+    telling_pool: BrokerPool, arguments: dict[str, str | int], policy: str, kind: str
+) -> None:
+    """Five messages are received, and five newer ones fill the queue before the connection breaks."""
+    broker: Any = telling_pool.get("rabbitmq")
+    queue = broker.new_queue()
+    name = queue.removeprefix("/queue/")
+    if policy:
+        owner = f'<<"/">>, <<"{name}">>, <<"^{name}$">>'
+        broker.evaluate(f'rabbit_policy:set({owner}, [{policy}], 0, <<"queues">>, <<"test">>).')
+    broker.declare(queue, arguments)
+    declared = queue.replace("/queue/", "/amq/queue/")
+    old, new = ([(b"%d" % number, ()) for number in range(first, first + 5)] for first in (0, 5))
+    send_rows(broker.options(), declared, old)
+    with Run(broker.options(destination=declared, prefetch=5, reconnectDelay="100ms")) as run:
+        got = run.gather(5)
+        send_rows(broker.options(), declared, new)
+        wait_until(lambda: broker.standing(queue) == (5, 5), what="a full queue")
+        wait_until(lambda: run.status.document["queues"].get(declared), timeout=10.0, what="what is told")
+        assert run.status.document["queues"][declared]["forgetful"] == (kind or None)
+        broker.close_connections("test")
+        wait_until(lambda: run.counters()[0]["reconnects"], what="a new connection")
+        if kind:
+            run.commit()
+            got += run.take(5)
+            run.commit()
+            assert sorted(bodies(got)) == sorted(body for body, _ in old + new)
+    broker.wait_for(queue, 0 if kind else 10)
 
 
 @pytest.mark.rule("7.1")

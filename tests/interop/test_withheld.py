@@ -73,6 +73,14 @@ def selector(scene: Scene) -> None:
     scene.send(1, *RED)
 
 
+def paged_selector(scene: Scene) -> None:
+    """The same, in a queue that is paged to disk, on the broker that tells how many are wanted."""
+    scene.queue = scene.broker.new_paged_queue()
+    scene.reads, scene.withheld = SELECTOR, 1
+    scene.send(2 * scene.broker.page, *BLUE)
+    scene.send(1, *RED)
+
+
 def left_by_selector(scene: Scene) -> None:
     """Others than those that are wanted are nobody's fault."""
     scene.send(20, *BLUE)
@@ -174,6 +182,7 @@ SCENES: dict[str, list[Callable[[Scene], None]]] = {
     ],
     "artemis": [
         selector,
+        paged_selector,
         left_by_selector,
         paused,
         exclusive,

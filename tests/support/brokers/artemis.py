@@ -130,6 +130,13 @@ class Artemis(Broker):
         """A queue that nobody used before, which drops a message after ten deliveries, as by default."""
         return self.new_queue().replace("/queue/", "/queue/limited.")
 
+    # How many un-acked messages of a paged queue the broker reads, and those that wait among them.
+    page = 100
+
+    def new_paged_queue(self) -> str:
+        """A queue that nobody used before, which is paged to disk from some ten messages on."""
+        return self.new_queue().replace("/queue/", "/queue/paged.")
+
     # Addresses of one kind only, below which nothing is created.
     multicast, anycast = "fixed.multicast", "fixed.anycast"
 
@@ -182,7 +189,8 @@ def with_fixed(configuration: str) -> str:
     """The configuration with two addresses whose kinds the broker does not change, queues that only a role
     may read which nobody has, below ``full.`` addresses with little room, by what happens then, and below
     ``ring.``, ``last.`` and ``passing.`` queues that do not keep what comes back to them. It looks twice a
-    second for addresses that it may delete, as those below ``reaped.``. It closes the connection of who reads
+    second for addresses that it may delete, as those below ``reaped.``. Below ``paged.`` are queues that are
+    soon paged to disk. It closes the connection of who reads
     below ``slow.`` and ACKs fewer than ten messages a second."""
     setting = (
         '<address-setting match="fixed.#"><auto-create-addresses>false</auto-create-addresses>'
@@ -208,6 +216,9 @@ def with_fixed(configuration: str) -> str:
             "<slow-consumer-check-period>1</slow-consumer-check-period>",
             "reaped": "<auto-delete-addresses>true</auto-delete-addresses>"
             "<auto-delete-addresses-delay>0</auto-delete-addresses-delay>",
+            "paged": "<max-size-messages>10</max-size-messages>"
+            f"<max-read-page-messages>{Artemis.page}</max-read-page-messages>"
+            "<auto-delete-queues>false</auto-delete-queues>",
             "passing": "<auto-delete-queues>true</auto-delete-queues>"
             "<auto-delete-queues-message-count>-1</auto-delete-queues-message-count>",
         }.items()
