@@ -57,7 +57,7 @@ class TestOfAQuery:
             shown = wait_shown(path, unacked=5, running=True)
             assert shown["totals"]["rows_waiting"] == 5
             assert [one["heard_at"] is not None for one in shown["receivers"].values()] == [True]
-            told = {"url": options["url"], "destination": QUEUE, "statusFile": None}
+            told = {"url": options["url"], "destination": QUEUE, "statusFile": str(path)}
             assert told.items() <= shown["options"].items()
             run.commit()
             shown = wait_shown(path, unacked=0, rows=5)
