@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import StompError
@@ -90,15 +90,22 @@ class LoneReceiver(Receiver):
         return failure
 
 
+_Receiver = TypeVar("_Receiver", bound=Receiver)
+
+
 @contextmanager
-def running(options: SourceOptions) -> Iterator[LoneReceiver]:
-    """A receiver that runs."""
-    receiver = LoneReceiver(options)
+def started(receiver: _Receiver) -> Iterator[_Receiver]:
+    """The receiver while it runs."""
     receiver.start()
     try:
         yield receiver
     finally:
         receiver.stop(Deadline.after(4))
+
+
+def running(options: SourceOptions) -> AbstractContextManager[LoneReceiver]:
+    """A receiver that runs."""
+    return started(LoneReceiver(options))
 
 
 @contextmanager

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from support.driven import write_columns
 from support.options import source_options
-from support.receivers import receiving
+from support.receivers import receiving, started
 from support.tcp import stomp_server
 from support.waiting import wait_until
 
-from spark_stomp.deadline import Deadline
 from spark_stomp.errors import StompError
 from spark_stomp.receiver import Receiver, ReceiverSettings, StreamDeliveries, StreamReading
 from spark_stomp.receiver.stream import LATEST
@@ -54,12 +53,8 @@ def read_stream(broker: Hanging, url: str, **options: Any) -> None:
     ]
     deliveries = StreamDeliveries(settings.max_buffered_bytes, settings.name)
     deliveries.begin_at(LATEST)
-    receiver = Receiver(settings, deliveries, kind=StreamReading)
-    receiver.start()
-    try:
+    with started(Receiver(settings, deliveries, kind=StreamReading)):
         wait_until(lambda: len(broker.beats) > 8, what="heart-beats")
-    finally:
-        receiver.stop(Deadline.after(4))
 
 
 def write(broker: Hanging, url: str, **options: Any) -> None:

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from support.options import source_options
-from support.receivers import LoneReceiver, receiving
+from support.receivers import LoneReceiver, receiving, started
 from support.scripted import Stream, message, opened
 from support.tcp import stomp_server
 from support.waiting import PATIENCE, wait_until
 
-from spark_stomp.deadline import Deadline
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.receiver import FIRST, Receiver, ReceiverSettings, StreamDeliveries, StreamReading
 from spark_stomp.receiver.pause import BoundedReader
@@ -81,12 +80,8 @@ def stream(options: dict[str, str], *offsets: int, window: int) -> Iterator[Rece
         (settings,) = ReceiverSettings.of(source_options(url, "/amq/queue/a", **given))
         held = StreamDeliveries(settings.max_buffered_bytes, settings.name)
         held.begin_at(FIRST, "e", 0)
-        receiver = Receiver(settings, held, kind=StreamReading)
-        receiver.start()
-        try:
+        with started(Receiver(settings, held, kind=StreamReading)) as receiver:
             yield receiver
-        finally:
-            receiver.stop(Deadline.after(4))
 
 
 @contextmanager

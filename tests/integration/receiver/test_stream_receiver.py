@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 from support.options import source_options
+from support.receivers import started
 from support.scripted import CLOSE, Stream, header_of, read_late, receipt_for
 from support.tcp import stomp_server
 from support.waiting import wait_until
 
-from spark_stomp.deadline import Deadline
 from spark_stomp.errors import ConnectionLost, StompError, StreamTruncated, UnsupportedError
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import (
@@ -60,12 +60,7 @@ class Lone(Receiver):
 def running(*nodes: Stream, begin: Place = FIRST, wanted: int = 0, **options: str) -> Iterator[Lone]:
     with ExitStack() as servers:
         urls = [servers.enter_context(stomp_server(node.broker.serve)) for node in nodes]
-        receiver = Lone(options_for(",".join(urls), **options), begin, wanted)
-        receiver.start()
-        try:
-            yield receiver
-        finally:
-            receiver.stop(Deadline.after(4))
+        yield servers.enter_context(started(Lone(options_for(",".join(urls), **options), begin, wanted)))
 
 
 def failure(receiver: Lone) -> StompError:
