@@ -346,15 +346,17 @@ def _next_step(found: Diagnosis, status: Status, answer: _Answer, path: str) -> 
         return _if_fine(status, answer, path)
     host = status.get("host")
     given = "give the query the password that the broker takes"
+    broker = answer.dialect or GENERIC
+    why_not = broker.asks.why_withheld(_selector(status))
     steps = {
         Kind.GONE: f"dmesg -T | grep -i 'killed process'  # on {host}: out of memory; of a container look "
         f"for OOMKilled or exit code 137 (kubectl describe pod, docker inspect); {_AGAIN}",
         Kind.UNFINISHED: "read the error where the program printed it, or query.exception(); "
         f"spark_stomp.reason(error, {path!r}) in it would have kept it for this line; {_AGAIN}",
         Kind.CONNECTION: given if answer.has_another_password else _probe(answer),
-        Kind.BLOCKED: (answer.dialect or GENERIC).blocked,
+        Kind.BLOCKED: broker.blocked,
         Kind.QUEUE: _of_queue(status),
-        Kind.WITHHELD: f"look at the queue in the broker's management: {_why_withheld(status, answer)}",
+        Kind.WITHHELD: f"look at the queue in the broker's management: {why_not}",
         Kind.SLOW: _in_batch(status),
     }
     return steps[found.kind]
@@ -403,10 +405,6 @@ def _room(status: Status) -> str:
     """The command that shows how full the disk of the journal is."""
     journal = (status.get("options") or {}).get("journal") or "JOURNAL"
     return f"df -h {shlex.quote(str(journal))}  # on {status.get('host')}, the journal's disk"
-
-
-def _why_withheld(status: Status, answer: _Answer) -> str:
-    return (answer.dialect or GENERIC).asks.why_withheld(_selector(status))
 
 
 def _probe(answer: _Answer) -> str:

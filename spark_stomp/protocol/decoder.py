@@ -54,8 +54,8 @@ class ReceiveBuffer:
 
     __slots__ = ("_pieces", "_waiting", "data", "start")
 
-    def __init__(self, data: bytes = b"") -> None:
-        self.data: bytes | bytearray = data
+    def __init__(self) -> None:
+        self.data: bytes | bytearray = b""
         self.start = 0
         self._pieces: list[bytes | bytearray] = []
         self._waiting = 0  # bytes in the pieces

@@ -112,7 +112,7 @@ class JournalLog:
         window, window_bytes = _WINDOW, writer.max_bytes
         low = self._next(low)
         full, high = writer.full, max(writer.log.end, low)
-        if not writer.acks_when_durable:
+        if not writer.ack_when_durable:
             window = sum(one.window or 0 for one in ours)
             window_bytes = sum(one.window_bytes or 0 for one in ours)
             full = full or any(one.window_full for one in ours)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from spark_stomp.errors import JournalError, JournalFull, StompError
 from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log
-from spark_stomp.receiver import Block, Deliveries, Log
+from spark_stomp.receiver import Deliveries, Log
 from spark_stomp.threads import Worker
 
 log = get_log(__name__)
@@ -60,7 +60,7 @@ class JournalWriter:
         self.log = messages
         self._index = messages.index
         self._max_bytes = max_bytes
-        self._ack_when_durable = ack_when_durable
+        self.ack_when_durable = ack_when_durable
         self._changed = changed
         self._keep_from = journal.committed_before
         if ack_when_durable:
@@ -75,11 +75,6 @@ class JournalWriter:
     def failure(self) -> StompError | None:
         """The error that ended the writer."""
         return self._worker.failure
-
-    @property
-    def acks_when_durable(self) -> bool:
-        """Whether messages are ACKed as soon as they are durable (``ackAfter=journal``)."""
-        return self._ack_when_durable
 
     @property
     def max_bytes(self) -> int:
@@ -174,18 +169,16 @@ class JournalWriter:
         """Make waiting frames durable. False if there were none, or if there was no room."""
         if self.unwritten and (linger := self.journal.linger):
             self._worker.sleep(linger)
-        taken = [(one, block) for one in self._receivers for block in self._taken(one)]
+        with_room = filter(self._has_room, self._receivers)
+        taken = [(one, block) for one in with_room for block in one.take(_GROUP_BYTES)]
         if not taken:
             return False
         positions = self.journal.append([block.batch for _, block in taken])
         for (one, block), position in zip(taken, positions, strict=True):
             one.journaled(block, position)
-        if self._ack_when_durable:
+        if self.ack_when_durable:
             self.log.permit_acks(self.log.end)
         return True
-
-    def _taken(self, receiver: Deliveries) -> list[Block]:
-        return receiver.take(_GROUP_BYTES) if self._has_room(receiver) else []
 
     def _has_room(self, receiver: Deliveries) -> bool:
         if not receiver.inbox.pending:

@@ -14,6 +14,8 @@ from support.brokers import Broker, RabbitMQCluster
 from support.driven import Run, bodies, publish, send_rows
 from support.waiting import wait_until
 
+from spark_stomp.transport.logins import RefusedLogins
+
 pytestmark = [pytest.mark.broker, pytest.mark.rule("4.13")]
 COUNT = 10
 
@@ -134,7 +136,8 @@ def counted(run: Run) -> bool:
 @pytest.mark.parametrize(("told", "way"), MATRIX, indirect=["told"])
 def test_it_is_said_and_no_row_comes_twice(told: Broker, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.5)
-    # An ERROR to CONNECT counts as a refused login.
+    # An ERROR to CONNECT counts as a refused login, which no other test is to know.
+    monkeypatch.setattr("spark_stomp.transport.connect._refused", RefusedLogins())
     monkeypatch.setattr("spark_stomp.transport.logins.REFUSED_PAUSE", 0.5)
     monkeypatch.setattr("spark_stomp.transport.retry.FIRST_LOGIN_DELAY", 1.0)
     queue = way.new_queue(told)
@@ -163,6 +166,8 @@ def test_it_is_said_and_no_row_comes_twice(told: Broker, way: Way, monkeypatch: 
         run.commit()
         told.wait_for(queue, 0)
         assert sorted(bodies(rows)) == sorted([*(b"%d" % number for number in range(COUNT)), b"new"])
-        # They may have come again before they were committed. None was to come without the messages.
+        # They may have come again before they were committed, or were ACKed before the end. None was to come
+        # without the messages.
         (figures,) = run.counters()
-        assert figures["dropped"] + figures["reattached"] == COUNT * (way.keeps and way.said is not None)
+        again = figures["dropped"] + figures["reattached"]
+        assert again == COUNT if way.keeps and way.silent else again in (0, COUNT * way.keeps)

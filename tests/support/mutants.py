@@ -96,7 +96,7 @@ J.1   journal.store:FolderStore._put                     drops sync
 J.2   source.journal_log:JournalLog.readable             returns [(low, high - 1)]
 J.3   source.journal_log:JournalLog.begin                drops skip
 J.4   source.journal_log:JournalLog.__init__             puts journal.first for journal.committed
-J.5   source.journal_writer:JournalWriter._write         always _ack_when_durable
+J.5   source.journal_writer:JournalWriter._write         always ack_when_durable
 J.6   source.journal_log:JournalLog.available            puts self._journal for writer.log
 J.7   receiver.deliveries:Deliveries.take                drops pinned
 J.8   source.journal_log:recover                         never known
@@ -153,7 +153,7 @@ TestInMemory      receiver.deliveries:Deliveries.connected
 TestInMemory      receiver.ack_queue:AckQueue.next_acks         puts block.handles[::-1] for block.handles
 TestInMemory      receiver.log:Log.permit_acks                  never handles
 TestLogThenAck    source.journal_writer:JournalWriter._write    shifts permit_acks
-TestWithJournal   source.journal_writer:JournalWriter._write    always _ack_when_durable
+TestWithJournal   source.journal_writer:JournalWriter._write    always ack_when_durable
 # What Spark was told
 TestInMemory      receiver.log:Log.add                          shifts end
 TestInMemory      receiver.log:new_id                           returns "0"

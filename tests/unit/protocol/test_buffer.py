@@ -21,7 +21,9 @@ def test_pieces_are_joined_in_order_once_they_are_pulled() -> None:
 
 def test_what_was_wanted_is_not_mixed_with_a_shorter_rest() -> None:
     for rest, alone in ((b"", True), (b"x", True), (b"x" * 9999, True), (b"x" * 10_000, False)):
-        buffer = ReceiveBuffer(b"ab")
+        buffer = ReceiveBuffer()
+        buffer.append(b"ab")
+        assert buffer.pull()
         buffer.start = 1
         buffer.append(b"c" * 5000)
         buffer.append(b"d" * 4999 + rest)
