@@ -192,7 +192,7 @@ class Standings:
                 continue
             self._forgotten.forget(queue)
         self.told = told
-        if most is None:
+        if most is None or not readers:
             self._asked_at = begun
 
     def _warn_of_forgetful(self, queue: str, kind: str) -> None:

@@ -287,6 +287,15 @@ def test_a_name_that_stands_for_several_machines(
     assert len(caplog.messages) == warns
 
 
+def test_a_run_that_ends_does_not_wait_for_an_answer_while_nobody_is_connected(broker: Broker) -> None:
+    asking = standings(receiver("/queue/a", connection=ConnectionStatus()))
+    asking.begin_run_that_ends()
+    for _ in range(2):
+        asking.ask()
+        assert asking.withheld(0.0) == 0
+    assert broker.asked == []
+
+
 @pytest.mark.rule("4.13")
 def test_a_count_of_the_first_seconds_shows_that_the_broker_counts(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
