@@ -207,7 +207,9 @@ def draw_endurance(
         axis.legend(fontsize=8, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
     hours, faults = (end - begin) / 3600, len(struck)
     length = f"{hours:.1f} hours" if hours >= 2 else f"{hours * 60:.0f} minutes"
-    title = f"Python's memory stays: RabbitMQ and Artemis for {length}, {faults} faults (cuts, pauses, restarts)"
+    title = (
+        f"Python's memory stays: RabbitMQ and Artemis for {length}, {faults} faults (cuts, pauses, restarts)"
+    )
     figure.suptitle(title, fontsize=11)
     day = datetime.fromtimestamp(begin, timezone.utc).date().isoformat()
     figure.supxlabel(_measured(machine, day), fontsize=8)
