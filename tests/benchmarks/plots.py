@@ -42,6 +42,8 @@ _PROCESSES = {
     "readers": "receives (Python beside the driver)",
     "workers": "tasks (Python)",
 }
+# MiB that a name beside a line takes.
+_LINE_OF_TEXT = 50
 # Of the batches of a minute, this part has a latency within the band.
 _BAND = 0.8
 
@@ -155,9 +157,12 @@ def _label(name: str) -> str:
 def _memory(cases: list[Case], machine: Mapping[str, str], file: Path) -> Path:
     figure, axes = _figure(4.6 * len(cases), 3.6, len(cases))
     for axis, case in zip(axes, cases, strict=True):
-        for name, points in case.rounds[-1].series.items():
+        above = float("inf")
+        for name, points in sorted(case.rounds[-1].series.items(), key=lambda one: -one[1][-1][1]):
             axis.plot(*zip(*points, strict=True), color=_LINES.get(name), linewidth=1.6)
-            _name_line(axis, name, points[-1][0], points[-1][1])
+            end = points[-1][1]
+            _name_line(axis, name, points[-1][0], end, below=above - end < _LINE_OF_TEXT)
+            above = end
         axis.set_title(case.name, fontsize=10)
         axis.set_xlabel("million messages")
     # After both have their lines: they share the axis, and the uppermost name needs room.
@@ -169,12 +174,12 @@ def _memory(cases: list[Case], machine: Mapping[str, str], file: Path) -> Path:
     return file
 
 
-def _name_line(axis: Any, name: str, x: float, y: float) -> None:
-    """At the end of a line, what it is."""
+def _name_line(axis: Any, name: str, x: float, y: float, *, below: bool) -> None:
+    """At the end of a line, what it is: above it, or below."""
     axis.annotate(
         _PROCESSES.get(name, name),
         (x, y),
-        (0, 5),
+        (0, -32 if below else 5),
         textcoords="offset points",
         ha="right",
         size=8,
