@@ -372,9 +372,13 @@ def _next_step(found: Diagnosis, status: Status, answer: _Answer, path: str) -> 
 
 
 def _is_forgotten(status: Status, answer: _Answer) -> bool:
-    """Whether the broker counts no consumer of the queue, while the query is connected and waits for it."""
+    """Whether the broker counts no consumer of the queue, while the query is connected and waits for it.
+
+    Not at once: figures may be older than its subscription.
+    """
     waits_there = status.get("running") and status.get("waiting_on") in ("broker", "withheld")
-    return bool(waits_there) and answer.standing is not None and answer.standing.consumers == 0
+    counts_none = answer.standing is not None and answer.standing.consumers == 0
+    return bool(waits_there) and counts_none and age(status.get("waiting_since")) > _IDLE
 
 
 def _of_connection(found: Diagnosis, status: Status, answer: _Answer) -> str:

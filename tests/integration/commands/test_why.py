@@ -476,11 +476,8 @@ class TestWhatTheBrokerTells:
                 {},
                 FORGOTTEN,
             ),
-            (
-                (5, 0, 0),
-                {},
-                FORGOTTEN,
-            ),
+            ((5, 0, 0), {}, FORGOTTEN),
+            ((0, 0, 0), {"waiting_since": None}, "nothing; spark-stomp status "),
         ],
     )
     def test_nothing_comes(
