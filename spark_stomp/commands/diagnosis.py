@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, Final
 
 from spark_stomp.quoting import counted, duration, listed
+from spark_stomp.status.end import JVM_ENDED
 from spark_stomp.status.figure import Status, moment
 from spark_stomp.status.files import is_gone
 
@@ -71,7 +72,8 @@ def diagnose(status: Status, silence: float) -> Diagnosis:
 def _failed(part: Status, when: str) -> Diagnosis:
     """Of a query whose error is known."""
     text = f"{_LAST} failed {duration(age(part.get(when)))} ago: {part['failure']}"
-    return Diagnosis(Kind.FAILED, "red", "failed", text, part.get("failure_code"))
+    kind = Kind.GONE if part["failure"] == JVM_ENDED else Kind.FAILED
+    return Diagnosis(kind, "red", "failed", text, part.get("failure_code"))
 
 
 def _unfit(status: Status) -> str:
@@ -87,7 +89,7 @@ def _unfit(status: Status) -> str:
     some = f"{share:.{'0f' if share >= 1 else '1g'}} % of the" if received else f"{one['bodies']:,}"
     began = str(one.get("first_at"))[:16].replace("T", " ")
     others = f", and bodies of {counted(len(by_name) - 1, 'other destination')}" if len(by_name) > 1 else ""
-    return f"{some} bodies of {name} since {began} UTC do not fit: {one.get('reason')}{others}"
+    return f"{some} bodies of {name} since {began} UTC do not fit, the first: {one.get('reason')}{others}"
 
 
 def _of_sink(sink: Status, failure: str | None) -> Diagnosis:

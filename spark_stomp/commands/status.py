@@ -203,7 +203,7 @@ def _parts(status: Status, width: int, *, over: bool) -> Iterator[tuple[str, Ren
 
 def _grid(facts: list[Text], width: int) -> Table:
     """Facts beside and below one another, each in its place."""
-    grid, abreast = Table.grid(), max(1, width // _FACT_WIDTH)
+    grid, abreast = Table.grid(padding=(0, _GAP, 0, 0)), max(1, (width + _GAP) // (_FACT_WIDTH + _GAP))
     for _ in range(abreast):
         grid.add_column(width=_FACT_WIDTH, no_wrap=True)
     for first in range(0, len(facts), abreast):

@@ -18,6 +18,10 @@ T = TypeVar("T")
 
 # A query counts as gone after this many missed writes of its status.
 _MISSED = 3
+_BEGINS = (
+    "a query writes its status once its Python processes run, up to a minute after its start (longer on a "
+    "busy machine)"
+)
 
 
 class Unread(Exception):
@@ -55,8 +59,10 @@ class StatusSource:
             return use(statuses)
         except FileNotFoundError:
             if place.files.get_file_info(place.root).type is FileType.NotFound:
-                raise UsageError(f"{place.shown}: there is no such file or folder") from None
-            why = "there is no status file yet; a source writes one with checkpointLocation or statusFile"
+                raise UsageError(
+                    f"{place.shown}: nothing has been written there yet: {_BEGINS}; or the path is wrong"
+                ) from None
+            why = f"there is no status file yet: {_BEGINS}, with checkpointLocation or statusFile"
         except FILE_ERRORS as error:
             why = place.words(error)
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:

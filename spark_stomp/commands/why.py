@@ -33,6 +33,7 @@ exit codes:
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 import time
@@ -115,6 +116,10 @@ _OF_CONNECTIONS: Final = {
         VersionError,
     )
 }
+_NO_OPTIONS: Final = "the status has no options of the query, an older release wrote it"
+_PASSWORD: Final = "give the query the password that the broker takes"
+# What refused a SEND, in an error of any sink.
+_REFUSED_SEND: Final = re.compile(r"refused SEND to (.+?): ")
 _AGAIN: Final = "then start the query again: what was not committed comes again"
 
 
@@ -141,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
         style = found.style if found.kind is Kind.FINE else "red"
         return found.kind, [
             _line("why", f"{status.get('query')}: {found.text}", style),
-            _line("broker", answer.text),
+            _line("broker", "the same" if answer.text in found.text else answer.text),
             _line("next", _next_step(found, status, answer, arguments.path)),
         ]
 
@@ -197,7 +202,9 @@ def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer
     if by_sink and told and of_source.get("url") == told.get("url") and "managementUrl" in of_source:
         told = {"managementUrl": of_source["managementUrl"], **told}
     if not isinstance(told, Mapping):
-        return _Answer("not asked: the status has no options of the query, an older release wrote it", {})
+        has_failed = status.get("failure") or status.get("ended")
+        why = "the query failed before its source had started" if has_failed else _NO_OPTIONS
+        return _Answer(f"not asked: {why}", {})
     if not own:
         told = _without_addresses(told)
         if not arguments.offline and "url" not in given_options(arguments):
@@ -342,10 +349,12 @@ def _with_answer(found: Diagnosis, status: Status, answer: _Answer, silence: flo
 def _next_step(found: Diagnosis, status: Status, answer: _Answer, path: str) -> str:
     if found.kind is Kind.FAILED:
         return f"{_correction(found, status, answer)}; {_AGAIN}"
+    if found.kind in (Kind.FINE, Kind.WITHHELD) and _is_forgotten(status, answer):
+        again = "it connects anew by itself within 40 s"
+        return f"nothing: the broker has forgotten the query's consumer, and {again}"
     if found.kind is Kind.FINE:
         return _if_fine(status, answer, path)
     host = status.get("host")
-    given = "give the query the password that the broker takes"
     broker = answer.dialect or GENERIC
     why_not = broker.asks.why_withheld(_selector(status))
     steps = {
@@ -353,13 +362,38 @@ def _next_step(found: Diagnosis, status: Status, answer: _Answer, path: str) -> 
         f"for OOMKilled or exit code 137 (kubectl describe pod, docker inspect); {_AGAIN}",
         Kind.UNFINISHED: "read the error where the program printed it, or query.exception(); "
         f"spark_stomp.reason(error, {path!r}) in it would have kept it for this line; {_AGAIN}",
-        Kind.CONNECTION: given if answer.has_another_password else _probe(answer),
+        Kind.CONNECTION: _of_connection(found, status, answer),
         Kind.BLOCKED: broker.blocked,
         Kind.QUEUE: _of_queue(status),
         Kind.WITHHELD: f"look at the queue in the broker's management: {why_not}",
         Kind.SLOW: _in_batch(status),
     }
     return steps[found.kind]
+
+
+def _is_forgotten(status: Status, answer: _Answer) -> bool:
+    """Whether the broker counts no consumer of the queue, while the query is connected and waits for it.
+
+    Not at once: figures may be older than its subscription.
+    """
+    waits_there = status.get("running") and status.get("waiting_on") in ("broker", "withheld")
+    counts_none = answer.standing is not None and answer.standing.consumers == 0
+    return bool(waits_there) and counts_none and age(status.get("waiting_since")) > _IDLE
+
+
+def _of_connection(found: Diagnosis, status: Status, answer: _Answer) -> str:
+    """What brings a query that runs its connection back."""
+    if answer.error is not None and isinstance(answer.error.__cause__, ConnectionRefusedError):
+        return "start the broker; the query connects again by itself until reconnectTimeout"
+    file = (status.get("options") or {}).get("passwordFile")
+    if found.code != LoginRefused.code or not file:
+        return _PASSWORD if answer.has_another_password else _probe(answer)
+    if answer.has_another_password and answer.options.get("passwordfile") == file:
+        return "nothing: the query reads its passwordFile again and tries by itself until reconnectTimeout"
+    return (
+        f"write the password that the broker takes into {shlex.quote(str(file))}; "
+        "the query tries again by itself until reconnectTimeout"
+    )
 
 
 def _of_queue(status: Status) -> str:
@@ -371,7 +405,10 @@ def _of_queue(status: Status) -> str:
 def _correction(found: Diagnosis, status: Status, answer: _Answer) -> str:
     """What mends an error that has ended the query."""
     if answer.has_another_password:
-        return "give the query the password that the broker takes"
+        return _PASSWORD
+    if found.code == DestinationRefused.code and (to := _REFUSED_SEND.search(found.text)):
+        login = ((status.get("sink") or {}).get("options") or {}).get("login") or "its login"
+        return f"give {login} the right to write to {to[1]}, or name another queue"
     if found.code in _OF_CONNECTIONS:
         return _probe(answer)
     if found.code == JournalFull.code:
@@ -382,9 +419,11 @@ def _correction(found: Diagnosis, status: Status, answer: _Answer) -> str:
 def _if_fine(status: Status, answer: _Answer, path: str) -> str:
     show = f"spark-stomp status {shlex.quote(path)} shows how it goes on"
     if not status.get("running"):
+        on = "it goes on where it was"
         if answer.ready:
-            return f"start the query again, and it gets the {counted(answer.ready, 'message')} that wait"
-        return "nothing; start the query again, and it goes on where it was"
+            wanted = "" if _selector(status) is None else ", as far as its selector wants them"
+            on = f"it gets the {counted(answer.ready, 'message')} that wait{wanted}"
+        return f"start the query again, and {on}; if it was just started, wait a minute"
     if status.get("shares_with"):
         return "read the queue once: one DataFrame in one query, foreachBatch, or a table that others read"
     steps = {
@@ -393,8 +432,27 @@ def _if_fine(status: Status, answer: _Answer, path: str) -> str:
         "journal": f"{_room(status)}: it is slow, or journalMaxBytes is reached",
         "messages": "nothing, or set a shorter maxTriggerDelay",
         "trigger": "nothing, or set a shorter trigger",
+        "broker": _of_silence(status, answer, show),
     }
+    if status.get("unfit") and status.get("waiting_on") in (None, "broker"):
+        return "group the rows by malformed to see the reasons"
     return steps.get(str(status.get("waiting_on"))) or f"nothing; {show}"
+
+
+def _of_silence(status: Status, answer: _Answer, show: str) -> str:
+    """Of a query that gets nothing."""
+    receivers = _receivers(status)
+    if any(one.get("unacked") for one in receivers):
+        return f"nothing; {show}"
+    if answer.ready and _selector(status) is not None:
+        return f"{answer.ready:,} wait and none come: does the selector fit them?"
+    there = answer.standing or Standing(False)
+    if there.unacked and not there.ready and (there.consumers or 0) > len(receivers):
+        are = "message is" if there.unacked == 1 else "messages are"
+        return f"{there.unacked:,} {are} un-acked at other consumers: end them, or wait"
+    if all(one.get("received") == 0 for one in receivers):
+        return f"nothing has come in this run: check the name; {show}"
+    return f"nothing; {show}"
 
 
 def _in_batch(status: Status) -> str:

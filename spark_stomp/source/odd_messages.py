@@ -67,7 +67,8 @@ class OddMessages:
 def _sentence(odd: Oddity, count: int) -> str:
     messages, marks = counted(count, "message"), dialect_named(odd.dialect).bodies
     return {
-        UNFIT: f"{messages} with a body that does not fit: {odd.reason}. The rows have it in `rescued`",
+        UNFIT: f"{messages} with a body that does not fit, the first: {odd.reason}. The rows have it in "
+        "`rescued`",
         NOT_TEXT: f"{messages} with a header that is not UTF-8, or has a NUL. The rows have it with one "
         "character for each octet, and the column `malformed` names it",
         UNDECODED: f"{messages} with a body that is marked as AMQP 1.0 and cannot be decoded, or as a map of "

@@ -35,6 +35,8 @@ log = get_log(__name__)
 _EMPTY_OR_TAKEN: Final = "it is empty, or another consumer has them"
 # Seconds without a message after which it is worth a word that messages wait.
 _SETTLED = 5.0
+# Seconds for which Spark plans its first batch after it has asked for it, rather than waits for its trigger.
+_STARTING = 10.0
 # Seconds between two looks, and how many looks a rate is taken over.
 _PERIOD, _LOOKS = 1.0, 11
 # The part of its fastest rate below which a query is slow.
@@ -158,6 +160,8 @@ def _more_messages(known: QuerySnapshot, call: OffsetCall) -> Waiting:
             f"{counted(least - known.waiting, 'more message')} (minMessagesPerTrigger), "
             f"{duration(max(0.0, left))} at most (maxTriggerDelay)",
         )
+    if known.batch is None and known.now - seen.now < _STARTING:
+        return Waiting("spark", "Spark, which starts its first batch")
     return Waiting("trigger", f"Spark's next trigger: {counted(known.waiting, 'message')} wait for it")
 
 

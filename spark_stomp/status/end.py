@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from dataclasses import dataclass
+from typing import Final
 
 from pyarrow.fs import FileType
 
@@ -15,6 +16,9 @@ from spark_stomp.status.figure import VERSION, Figure, Part, Time
 from spark_stomp.status.files import as_json, status_at, within
 
 log = get_log(__name__)
+
+JVM_ENDED: Final = "Spark's JVM has ended (killed, or out of memory?)"
+"""What the program says of an error that only tells that Spark's JVM answers no more."""
 
 # Seconds for which the program waits for the file system.
 _TIMEOUT = 5.0

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,10 @@ from spark_stomp.options import ConnectionOptions
 QUEUE = "/queue/a"
 NOW = "2026-11-26T00:00:00+00:00"
 SECRET = "s3cret"
+FORGOTTEN = (
+    "nothing: the broker has forgotten the query's consumer, and it connects anew by itself within 40 s"
+)
+STARTS = "start the broker; the query connects again by itself until reconnectTimeout"
 
 
 def lines(done: Done) -> dict[str, str]:
@@ -64,7 +68,8 @@ class TestOfAQuery:
             assert "for the broker: nothing un-acked and nothing new (it is empty" in told["why"]
             address = devbroker.url.removeprefix("stomp://")
             assert re.match(rf"spark-stomp-devbroker/\S+ at {address} answered in \d+ ms; ", told["broker"])
-            assert told["next"] == f"nothing; spark-stomp status {path} shows how it goes on"
+            show = f"spark-stomp status {path} shows how it goes on"
+            assert told["next"] == f"nothing has come in this run: check the name; {show}"
         done = command("why", path)
         assert done.code == 0 and " ended in order " in lines(done)["why"]
 
@@ -79,7 +84,7 @@ class TestOfAQuery:
         assert done.code == Kind.CONNECTION.value
         assert told["why"].startswith(f"{QUEUE}: no connection for {QUEUE}#0 for ")
         assert told["broker"].startswith("[STOMP_CONNECT_FAILED] cannot connect to ")
-        assert told["next"] == f"spark-stomp probe {devbroker.url} -o heartbeat=5s,5s"
+        assert told["next"] == STARTS
 
 
 def test_what_is_missing_on_this_machine_is_no_fault_of_the_broker(path: Path, command: Command) -> None:
@@ -163,6 +168,26 @@ class TestThePassword:
             # Of another login that says nothing.
             told = lines(command("why", path, "--login", "eve"))
             assert "this password" not in told["broker"] and told["next"].startswith("spark-stomp probe ")
+
+    @pytest.mark.parametrize("right", [False, True], ids=["the file has the old one", "the file is right"])
+    def test_the_one_in_its_file_is_refused(
+        self, tmp_path: Path, path: Path, command: Command, right: bool
+    ) -> None:
+        (file := tmp_path / "password").write_text(SECRET if right else "wr0ng")
+        refused = LoginRefused("Bad CONNECT")
+        away = {"last_error": str(refused), "last_error_code": refused.code}
+        receivers = {"r#0": {"connected": False, "destinations": [QUEUE], **away}}
+        with DevBroker(users={"ada": SECRET}) as broker:
+            options = {**OF_ADA, "url": broker.url, "passwordFile": str(file)}
+            told = lines(command("why", write(path, options=options, receivers=receivers)))
+        if right:
+            again = (
+                "nothing: the query reads its passwordFile again and tries by itself until reconnectTimeout"
+            )
+            assert told["next"] == again
+        else:
+            write_it = f"write the password that the broker takes into {file}"
+            assert told["next"] == f"{write_it}; the query tries again by itself until reconnectTimeout"
 
     def test_an_address_that_is_not_in_the_status(
         self, devbroker: DevBroker, path: Path, command: Command
@@ -385,11 +410,18 @@ def test_what_the_broker_does_is_no_fault_of_the_file(
 
 class TestWhatTheBrokerTells:
     def told(
-        self, command: Command, path: Path, monkeypatch: pytest.MonkeyPatch, figures: Standing, **keys: object
+        self,
+        command: Command,
+        path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        figures: Standing,
+        options: Mapping[str, str] | None = None,
+        **keys: object,
     ) -> Done:
         monkeypatch.setattr("spark_stomp.commands.why.standing", lambda *_: figures)
         with stomp_server(RabbitMQ("other").broker.serve) as url:
-            return command("why", write(path, options={"url": url, "destination": QUEUE}, **keys))
+            own = {"url": url, "destination": QUEUE, **(options or {})}
+            return command("why", write(path, options=own, **keys))
 
     def test_who_has_the_messages(
         self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
@@ -419,7 +451,48 @@ class TestWhatTheBrokerTells:
     ) -> None:
         done = self.told(command, path, monkeypatch, Standing(True, 7, 0, 0), running=False)
         assert done.code == 0
-        assert lines(done)["next"] == "start the query again, and it gets the 7 messages that wait"
+        again = "start the query again, and it gets the 7 messages that wait"
+        assert lines(done)["next"] == f"{again}; if it was just started, wait a minute"
+
+    @pytest.mark.parametrize(
+        ("figures", "keys", "step"),
+        [
+            ((0, 3, 2), {}, "3 messages are un-acked at other consumers: end them, or wait"),
+            ((0, 1, 2), {}, "1 message is un-acked at other consumers: end them, or wait"),
+            ((0, 3, 1), {}, "nothing; spark-stomp status "),
+            (
+                (5, 0, 1, None, 0, 0),
+                {"selector": "a = 1"},
+                "5 wait and none come: does the selector fit them?",
+            ),
+            (
+                (5, 0, 0, None, 0, 0),
+                {"selector": "a = 1", "running": False},
+                "start the query again, and it gets the 5 messages that wait, as far as its selector wants "
+                "them; if it was just started, wait a minute",
+            ),
+            (
+                (0, 0, 0),
+                {},
+                FORGOTTEN,
+            ),
+            ((5, 0, 0), {}, FORGOTTEN),
+            ((0, 0, 0), {"waiting_since": None}, "nothing; spark-stomp status "),
+        ],
+    )
+    def test_nothing_comes(
+        self,
+        path: Path,
+        command: Command,
+        monkeypatch: pytest.MonkeyPatch,
+        figures: tuple[Any, ...],
+        keys: dict[str, Any],
+        step: str,
+    ) -> None:
+        silent = {"waiting_on": "broker", "waiting_for": "the broker", "waiting_since": NOW, **keys}
+        selector = {"selector": silent.pop("selector")} if "selector" in silent else {}
+        done = self.told(command, path, monkeypatch, Standing(True, *figures), selector, **silent)
+        assert lines(done)["next"].startswith(step)
 
     def test_an_alarm(self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         figures = Standing(True, 0, 0, 0, "RabbitMQ has an alarm for memory")
@@ -462,4 +535,13 @@ def test_a_broker_that_hangs(path: Path, command: Command) -> None:
     done = command("why", write(path, options={"url": gone}, waiting_on="broker", waiting_for="it"))
     assert done.code == Kind.CONNECTION.value
     assert lines(done)["why"].endswith(" for it. The broker does not answer")
-    assert lines(done)["next"] == f"spark-stomp probe {gone}"
+    assert lines(done)["next"] == STARTS
+
+
+def test_the_broker_says_the_same(path: Path, command: Command) -> None:
+    gone = f"stomp://127.0.0.1:{unused_port()}"
+    written = write(path, options={"url": gone}, waiting_on="broker", waiting_for="it")
+    error = lines(command("why", written))["broker"]
+    away = {"connected": False, "destinations": [QUEUE], "last_error": error}
+    told = lines(command("why", write(path, options={"url": gone}, receivers={"r#0": away})))
+    assert told["why"].endswith(f": {error}") and told["broker"] == "the same"

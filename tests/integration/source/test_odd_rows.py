@@ -89,9 +89,7 @@ def test_bodies_that_do_not_fit_are_counted_for_each_destination(
         again = run.status.document["unfit"][QUEUE]
         assert again["bodies"] > counts[0] and again["reason"] == found[QUEUE]["reason"]
         assert again["first_at"] == found[QUEUE]["first_at"] < again["last_at"]
-    lines = [text for text in caplog.messages if "does not fit: " in text]
+    lines = [text for text in caplog.messages if "does not fit, the first: " in text]
     assert len(lines) == 2
-    assert (
-        f"{QUEUE}: 2 messages with a body that does not fit: a is a string that does not fit bigint"
-        in str(lines)
-    )
+    why = "a is a string that does not fit bigint"
+    assert f"{QUEUE}: 2 messages with a body that does not fit, the first: {why}" in str(lines)

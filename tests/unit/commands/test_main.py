@@ -112,7 +112,11 @@ def test_no_command_needs_spark_and_some_need_rich(tmp_path: Path, missing: str)
         (["tail", "stomp://broker", "/queue/a", "-o", "URL=stomp://b"], 2, "-o url: URL and"),
         (["probe", "stomp://broker", "-o", "connectTimeout=99999999999s"], 2, "at most 100 years"),
         (["status", "x", "--interval", "often"], 2, "invalid float value"),
-        (["status", "/no/such", "--once"], 2, "/no/such: there is no such file or folder"),
+        (
+            ["status", "/no/such", "--once"],
+            2,
+            "/no/such: nothing has been written there yet: a query writes its status",
+        ),
         (["status", "nowhere://ada:s3cret@x/y"], 2, "nowhere://***@x/y"),
         (["probe", f"stomp://127.0.0.1:{unused_port()}", "--quiet"], 3, "cannot connect to"),
     ],

@@ -44,7 +44,7 @@ def test_several_are_shown_one_below_the_other(tmp_path: Path, capsys: pytest.Ca
     assert main(["status", *names]) == 1
     out, err = capsys.readouterr()
     assert "one  ended" in out and "two  ended" in out
-    assert err.startswith(f"spark-stomp: {names[2]}: there is no status file yet; ") and err.count("\n") == 1
+    assert err.startswith(f"spark-stomp: {names[2]}: there is no status file yet: ") and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_what_went_wrong_last_and_when() -> None:
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 12 bodies of /queue/a since "
-            "2027-01-15 07:50 UTC do not fit: price is a string",
+            "2027-01-15 07:50 UTC do not fit, the first: price is a string",
         ),
         (
             status(receiver(), unfit={"/queue/b": {**UNFIT, "bodies": 1}, "/queue/a#": UNFIT}),
@@ -158,7 +158,8 @@ def test_what_went_wrong_last_and_when() -> None:
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 12 bodies of /queue/a# since "
-            "2027-01-15 07:50 UTC do not fit: price is a string, and bodies of 1 other destination",
+            "2027-01-15 07:50 UTC do not fit, the first: price is a string, and bodies of 1 other "
+            "destination",
         ),
         (
             status(
@@ -168,7 +169,7 @@ def test_what_went_wrong_last_and_when() -> None:
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 2 % of the bodies of /queue/a "
-            "since 2027-01-15 07:50 UTC do not fit: price is a string",
+            "since 2027-01-15 07:50 UTC do not fit, the first: price is a string",
         ),
         (
             status(receiver(paused_since=NOW - 5)),
@@ -371,6 +372,11 @@ def test_a_sink_alone() -> None:
     head, facts = told.splitlines()
     assert head == "flights  sink only   run a1 on here"
     assert cells([facts]) == ["written -", "batch 41", "confirmed 12,345", "receipts p50 -", "p99 -"]
+
+
+def test_cells_do_not_touch() -> None:
+    told = shown(status(sink=SINK | {"confirmed": 10**19}), 80)
+    assert re.search(r"confirmed 10,000,000\S+  receipts p50 -", told), told
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])

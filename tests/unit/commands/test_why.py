@@ -12,8 +12,8 @@ import pytest
 
 from spark_stomp.commands.diagnosis import Kind
 from spark_stomp.commands.main import main
-from spark_stomp.errors import JournalFull, LoginRefused, OffsetError, StompError
-from spark_stomp.status.end import keep_end
+from spark_stomp.errors import DestinationRefused, JournalFull, LoginRefused, OffsetError, StompError
+from spark_stomp.status.end import JVM_ENDED, keep_end
 from spark_stomp.status.figure import iso
 
 NOW = 1_800_000_000.0
@@ -22,8 +22,12 @@ LAST = "its last run (a new one shows here up to a minute after its start)"
 AGAIN = "then start the query again: what was not committed comes again"
 UI = "Spark's UI (port 4040 of there, Structured Streaming) shows what the batch does"
 RUNS = {"running": True, "waiting_since": AGO}
+SILENT = {**RUNS, "waiting_on": "broker", "waiting_for": "the broker: nothing un-acked and nothing new"}
+UP = {"connected": True, "destinations": ["/queue/a"]}
 ENDED = {"running": False, "started_at": iso(NOW - 900)}
 REFUSED = LoginRefused("b:61613 refused CONNECT: Bad CONNECT. Correct login and password")
+DENIED = DestinationRefused("the broker at b:61613 refused SEND to /queue/dead: access refused")
+NOT_READ = DestinationRefused("the broker at b:61613 refused SUBSCRIBE to /queue/a: access refused")
 SINK = {"version": 1, "query": "orders", "run": "r", "host": "there", "batch": 41}
 
 
@@ -141,6 +145,25 @@ STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
         "it has waited for 40 s for the broker: 5 messages",
         "look at the queue in the broker's management: ",
     ),
+    "nothing has come": (
+        {**SILENT, "receivers": {"/queue/a#0": {**UP, "received": 0}}},
+        Kind.FINE,
+        "it has waited for 40 s for the broker: nothing un-acked and nothing new",
+        "nothing has come in this run: check the name; spark-stomp status orders shows how it goes on",
+    ),
+    "all that came is committed": (
+        {**SILENT, "receivers": {"/queue/a#0": {**UP, "received": 7}}},
+        Kind.FINE,
+        "it has waited for 40 s for the broker: nothing un-acked and nothing new",
+        "nothing; spark-stomp status orders shows how it goes on",
+    ),
+    "bodies that do not fit": (
+        {**SILENT, "unfit": {"/queue/a": {"bodies": 3, "reason": "id is a string", "first_at": AGO}}},
+        Kind.FINE,
+        "it has waited for 40 s for the broker: nothing un-acked and nothing new. 3 bodies of /queue/a since "
+        "2027-01-15 07:59 UTC do not fit, the first: id is a string",
+        "group the rows by malformed to see the reasons",
+    ),
     "away": (
         {
             **RUNS,
@@ -157,7 +180,7 @@ STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
         ENDED,
         Kind.FINE,
         f"{LAST} ended in order 1.0 s ago",
-        "nothing; start the query again, and it goes on where it was",
+        "start the query again, and it goes on where it was; if it was just started, wait a minute",
     ),
     "ended without messages that wait": (
         {**ENDED, "totals": {"withheld": 5}},
@@ -186,6 +209,18 @@ STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
         failed(REFUSED, options={"url": "stomp://b", "login": "ada"}),
         Kind.FAILED,
         f"{LAST} failed 1.0 s ago: {REFUSED}",
+        f"spark-stomp probe stomp://b --login ada; {AGAIN}",
+    ),
+    "a SEND that is refused": (
+        failed(DENIED, options={"url": "stomp://b", "login": "ada"}),
+        Kind.FAILED,
+        f"{LAST} failed 1.0 s ago: {DENIED}",
+        f"give its login the right to write to /queue/dead, or name another queue; {AGAIN}",
+    ),
+    "a SUBSCRIBE that is refused": (
+        failed(NOT_READ, options={"url": "stomp://b", "login": "ada"}),
+        Kind.FAILED,
+        f"{LAST} failed 1.0 s ago: {NOT_READ}",
         f"spark-stomp probe stomp://b --login ada; {AGAIN}",
     ),
     "a full disk": (
@@ -253,6 +288,26 @@ class TestWhatTheProgramHasKept:
         code, why, step = says(capsys, checkpoint)
         assert (code, why) == (Kind.FAILED.value, f"{LAST} failed 0.0 s ago: {REFUSED}")
         assert step.startswith("spark-stomp probe ")
+
+    def test_the_jvm_has_ended(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        write(checkpoint, **of_source(**ENDED, unfinished=True))
+        keep_end(str(checkpoint), JVM_ENDED, None)
+        code, why, step = says(capsys, checkpoint)
+        assert (code, why) == (Kind.GONE.value, f"{LAST} failed 0.0 s ago: {JVM_ENDED}")
+        assert step.startswith("dmesg -T | grep -i 'killed process'  # on there: ")
+
+    def test_the_login_of_a_sink(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        write(checkpoint, **of_source(**ENDED, unfinished=True))
+        write(checkpoint, "status.sink.json", **SINK, options={"login": "eve"})
+        keep_end(str(checkpoint), str(DENIED), DENIED.code)
+        _, _, step = says(capsys, checkpoint)
+        assert step.startswith("give eve the right to write to /queue/dead, or name another queue; ")
+
+    def test_it_failed_before_its_source(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        keep_end(str(checkpoint), self.ERROR, None)
+        assert main(["why", str(checkpoint)]) == Kind.FAILED.value
+        told = capsys.readouterr().out
+        assert "broker  not asked: the query failed before its source had started\n" in told
 
     def test_a_query_that_has_never_run(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         keep_end(str(checkpoint), self.ERROR, None)

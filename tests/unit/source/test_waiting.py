@@ -140,6 +140,8 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             "trigger",
             "Spark's next trigger: 70 messages wait for it",
         ),
+        (replace(IDLE, now=109.0, waiting=70), "spark", "Spark, which starts its first batch"),
+        (replace(IDLE, now=110.0, waiting=70), "trigger", "Spark's next trigger: 70 messages wait for it"),
         (
             replace(IDLE, now=102.0, waiting=10, call=call(10, least=1_000, pending=92.0)),
             "messages",
@@ -217,7 +219,7 @@ def test_the_sentence(known: QuerySnapshot, on: str, text: str) -> None:
 
 def test_messages_of_one_receiver_matter_more_than_the_connection_of_another() -> None:
     away = replace(RECEIVER, subscribed=False, connection=REFUSED)
-    assert waiting_for(replace(IDLE, statuses=[RECEIVER, away], waiting=7)).on == "trigger"
+    assert waiting_for(replace(IDLE, statuses=[RECEIVER, away], waiting=7)).on == "spark"
 
 
 class TestMonitor:

@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from py4j.clientserver import JavaClient, JavaParameters, PythonParameters
+from py4j.java_gateway import GatewayProperty
+from py4j.protocol import Py4JError, Py4JNetworkError
+from support.tcp import unused_port
 
 from spark_stomp.errors import ConnectFailed, StompError
 from spark_stomp.spark.error_texts import plain_iterator, reason, without_traceback
 from spark_stomp.status import read_status
+from spark_stomp.status.end import JVM_ENDED
 
 
 def deep(error: type[Exception]) -> int:
@@ -120,6 +125,53 @@ def test_the_status_keeps_the_reason(tmp_path: Path, text: str, code: str | None
     ended = read_status(tmp_path)["ended"]
     assert ended is not None and (ended["failure"], ended["failure_code"]) == (why, code)
     assert ended["query"] == tmp_path.name
+
+
+class WithoutJvm:
+    """A query whose JVM was killed, and its program."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def exception(self) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JNetworkError("Error while sending or receiving", when="on_receive"),
+        Py4JNetworkError("Answer from Java side is empty"),
+        Py4JError("An error occurred while calling o44.awaitTermination"),
+        Py4JError("Answer from Java side is empty"),
+    ],
+)
+def test_the_jvm_has_ended(tmp_path: Path, error: Exception) -> None:
+    assert reason(error, str(tmp_path)) == reason(WithoutJvm(error)) == JVM_ENDED
+    ended = read_status(tmp_path)["ended"]
+    assert ended is not None and (ended["failure"], ended["failure_code"]) == (JVM_ENDED, None)
+
+
+def test_no_jvm_listens_any_more() -> None:
+    gone = JavaParameters(port=unused_port())
+    client = JavaClient(gone, PythonParameters(), GatewayProperty(None, None))
+    with pytest.raises(ConnectionRefusedError) as caught:
+        client._create_new_connection()
+    assert reason(caught.value) == JVM_ENDED
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionRefusedError(111, "Connection refused"),
+        Py4JError("org.x does not exist in the JVM"),
+        Py4JError("An error occurred while calling o44.x. Trace:\njava.lang.NullPointerException\n"),
+    ],
+)
+def test_another_error_is_no_end_of_the_jvm(error: Exception) -> None:
+    assert reason(error) == str(error).strip().rpartition("\n")[2]
+    with pytest.raises(type(error)):
+        reason(WithoutJvm(error))
 
 
 def test_nothing_is_kept_of_a_query_that_has_not_failed(tmp_path: Path) -> None:
