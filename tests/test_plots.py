@@ -55,9 +55,7 @@ def test_a_line_of_memory_says_what_it_is(drawn: list[Figure], tmp_path: Path) -
     (axes,) = drawn[0].axes
     places = {text.get_text().split()[0]: tuple(text.xy) for text in axes.texts}  # type: ignore[attr-defined]
     assert places == {"tasks": (3.0, 430.0), "Spark": (3.0, 700.0)}
-    assert FOOT in texts(drawn[0]) and "Memory does not grow with the messages that were read" in texts(
-        drawn[0]
-    )
+    assert {FOOT, "Memory levels off, however many messages are read"} <= {*texts(drawn[0])}
 
 
 def test_a_long_run_has_two_panels_and_every_line_a_name(drawn: list[Figure], tmp_path: Path) -> None:
@@ -79,4 +77,4 @@ def test_a_long_run_has_two_panels_and_every_line_a_name(drawn: list[Figure], tm
     assert [*median.get_ydata()] == [6.0] * 10
     assert [*faults.get_xdata()] == [1.5, pytest.approx(400 / 60)]
     said = texts(drawn[0])
-    assert FOOT in said and any("10 minutes, with 2 faults" in one for one in said)
+    assert FOOT in said and any("10 minutes, 2 faults" in one for one in said)

@@ -42,6 +42,8 @@ _PROCESSES = {
     "readers": "receives (Python beside the driver)",
     "workers": "tasks (Python)",
 }
+# MiB that a name beside a line takes.
+_LINE_OF_TEXT = 50
 # Of the batches of a minute, this part has a latency within the band.
 _BAND = 0.8
 
@@ -155,25 +157,29 @@ def _label(name: str) -> str:
 def _memory(cases: list[Case], machine: Mapping[str, str], file: Path) -> Path:
     figure, axes = _figure(4.6 * len(cases), 3.6, len(cases))
     for axis, case in zip(axes, cases, strict=True):
-        for name, points in case.rounds[-1].series.items():
+        above = float("inf")
+        for name, points in sorted(case.rounds[-1].series.items(), key=lambda one: -one[1][-1][1]):
             axis.plot(*zip(*points, strict=True), color=_LINES.get(name), linewidth=1.6)
-            _name_line(axis, name, points[-1][0], points[-1][1])
+            end = points[-1][1]
+            _name_line(axis, name, points[-1][0], end, below=above - end < _LINE_OF_TEXT)
+            above = end
         axis.set_title(case.name, fontsize=10)
         axis.set_xlabel("million messages")
-    axes[0].set_ylim(bottom=0)  # after both have their lines: they share the axis
+    # After both have their lines: they share the axis, and the uppermost name needs room.
+    axes[0].set_ylim(0, axes[0].get_ylim()[1] * 1.08)
     axes[0].set_ylabel("resident memory, MiB")
-    figure.suptitle("Memory does not grow with the messages that were read", fontsize=11)
+    figure.suptitle("Memory levels off, however many messages are read", fontsize=11)
     figure.supxlabel(_measured(machine, _last_day(cases)), fontsize=8)
     figure.savefig(file)
     return file
 
 
-def _name_line(axis: Any, name: str, x: float, y: float) -> None:
-    """At the end of a line, what it is."""
+def _name_line(axis: Any, name: str, x: float, y: float, *, below: bool) -> None:
+    """At the end of a line, what it is: above it, or below."""
     axis.annotate(
         _PROCESSES.get(name, name),
         (x, y),
-        (0, 5),
+        (0, -32 if below else 5),
         textcoords="offset points",
         ha="right",
         size=8,
@@ -197,7 +203,7 @@ def draw_endurance(
     band = f"{_BAND:.0%} of the batches of a minute"
     latency.fill_between(minutes, low, high, color="#bcd9bc", linewidth=0, label=band)
     latency.plot(minutes, middle, color="#2f7d2f", linewidth=1.4, label="their median")
-    latency.set(xlabel="minutes", ylabel="seconds from sending to a row", yscale="log")
+    latency.set(xlabel="minutes", ylabel="seconds from sending to a row (log)", yscale="log")
     latency.yaxis.set_major_formatter("{x:g}")
     struck = [(at - begin) / 60 for at, _ in told["faults"]]
     for axis in (memory, latency):
@@ -206,7 +212,9 @@ def draw_endurance(
         axis.legend(fontsize=8, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
     hours, faults = (end - begin) / 3600, len(struck)
     length = f"{hours:.1f} hours" if hours >= 2 else f"{hours * 60:.0f} minutes"
-    title = f"One query for {length}, with {faults} faults: cuts, pauses of 15 s, restarts of brokers"
+    title = (
+        f"Python's memory stays: RabbitMQ and Artemis for {length}, {faults} faults (cuts, pauses, restarts)"
+    )
     figure.suptitle(title, fontsize=11)
     day = datetime.fromtimestamp(begin, timezone.utc).date().isoformat()
     figure.supxlabel(_measured(machine, day), fontsize=8)

@@ -167,7 +167,7 @@ def test_a_queue_that_is_deleted_while_a_query_runs(rabbitmq: RabbitMQ, required
             return
         says = f"a first message in {queue}, which was deleted"
         wait_until(lambda: says in (query.status.document["waiting_for"] or ""), what=says)
-        assert query.status.document["waiting_on"] == "queue"
+        assert query.status.document["waiting_on"] == "deleted"
         publish(rabbitmq.options(), queue, [b"b"])
         assert [row["body"] for row in query.gather(1)] == [b"b"]
         query.commit()
