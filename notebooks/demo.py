@@ -232,7 +232,11 @@ def last_sentence(samples: Sequence[Sample], rows: int, *, holds: bool) -> str:
     if not holds:
         return "Something was lost, doubled or changed: see the lines that begin with FAILED."
     rate, took = steady_rate(samples, rows), samples[-1].seconds
-    return f"All {rows:,} flights are in the table, each once, after {took:.0f} s: {rate:,.0f} a second."
+    steady = took - samples[first_steady(samples, rows)].seconds
+    return (
+        f"All {rows:,} flights are in the table, each once, after {took:.0f} s: {rate:,.0f} a second in the "
+        f"{steady:.0f} s after Spark had started."
+    )
 
 
 def first_steady(samples: Sequence[Sample], rows: int) -> int:

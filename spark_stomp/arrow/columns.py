@@ -411,13 +411,17 @@ def _one_by_one(
             if on_error == "error":
                 raise _error(bodies, row, problem) from problem.__cause__
             if on_error == "column":
-                reasons[row] = str(BodyDecodeError(f"the body cannot be read as string: {problem}"))
+                reasons[row] = problem.reason
             values[row] = None
     return BodyColumn(strings(values), reasons)
 
 
 class _Undecodable(Exception):
-    """Why a body has no text."""
+    """Why a body has no text; ``reason`` is the same for all such bodies, so that they can be counted."""
+
+    def __init__(self, problem: str, reason: str) -> None:
+        super().__init__(problem)
+        self.reason = reason
 
 
 def _decode(data: bytes, content_type: str | None) -> str:
@@ -429,9 +433,13 @@ def _decode(data: bytes, content_type: str | None) -> str:
         text = data.decode(codec)
         text.encode()  # some codecs accept lone surrogates, which no string in Spark can hold
     except LookupError:
-        raise _Undecodable(f"its charset {quoted(charset)} is unknown") from None
+        name = quoted(charset)
+        raise _Undecodable(
+            f"its charset {name} is unknown", f"the body's charset {name} is unknown"
+        ) from None
     except UnicodeError as error:
-        raise _Undecodable(f"it is not valid {shown(charset)}: {error}") from error
+        name = "UTF-8" if codec == "utf-8" else shown(charset)
+        raise _Undecodable(f"it is not valid {shown(charset)}: {error}", f"the body is not {name}") from error
     return text
 
 

@@ -43,7 +43,7 @@ from spark_stomp.arrow.headers import (
 )
 from spark_stomp.brokers.bodies import NO_MARKS, BodyMarks
 from spark_stomp.columns import MALFORMED, RESCUED, Projection
-from spark_stomp.errors import HeaderNotText, MalformedMessageError
+from spark_stomp.errors import BodyDecodeError, HeaderNotText, MalformedMessageError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.quoting import quoted
 
@@ -131,7 +131,8 @@ def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyColumn 
     bodies = TextSource(rows.bodies(), types, column("message-id"), column("destination"))
     text = body_text(bodies, rules.body_decode_errors if is_text else "column")
     if is_text:
-        return text
+        reasons = {row: str(BodyDecodeError(reason)) for row, reason in text.reasons.items()}
+        return BodyColumn(text.values, reasons)
     # Only for a query that has such a body.
     from spark_stomp.arrow.json_rows import json_rows
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
-from itertools import islice
 from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 import numpy as np
@@ -36,7 +35,7 @@ _NO_JSON: Final = "no JSON document"
 # In Unicode; a document has none (RFC 8259, section 8.1).
 _MARK: Final = "\ufeff"
 _SPACES: Final = " \t\r\n"
-_TOO_DEEP: Final = f"it has more than {MOST_LEVELS} lists and objects in one another"
+_TOO_DEEP: Final = f"the body has more than {MOST_LEVELS} lists and objects in one another"
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 # Names and characters of a reason that lists fields.
 _MOST_NAMES, _LONGEST_NAMES = 20, 200
@@ -173,11 +172,15 @@ def parse(body: bytes | str | None) -> object:
 
 def _first(text: str, otherwise: str = _NO_JSON) -> tuple[object, int]:
     try:
-        return _DECODER.raw_decode(text)
+        try:
+            return _DECODER.raw_decode(text)
+        except _Twice:
+            document, _ = _DECODER_OF_TWINS.raw_decode(text)
     except RecursionError:
         raise Unfit(_TOO_DEEP) from None
     except ValueError:
         raise Unfit(otherwise) from None
+    raise Unfit(f"a field twice: {shown(_path_of_twin(document))}")
 
 
 def _levels(text: str) -> int:
@@ -188,15 +191,48 @@ def _levels(text: str) -> int:
     return int(np.cumsum(steps).max(initial=0))
 
 
+class _Twice(Exception):
+    """An object has a field twice."""
+
+
+class _Twin(str):
+    """The name of a field that is twice in an object, in place of the object."""
+
+    __slots__ = ()
+
+
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise Unfit(f"a field twice: {shown(name)}")
-            seen.add(name)
+        raise _Twice
     return found
+
+
+def _object_or_twin(pairs: list[tuple[str, object]]) -> object:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            return _Twin(name)
+        found[name] = value
+    return found
+
+
+def _path_of_twin(document: object) -> str:
+    """The path of the first twin in a document that has one."""
+    # Each with the names above it, as a chain: a body may have a million fields below a long name.
+    left: list[tuple[object, Any]] = [(document, None)]
+    while type(left[-1][0]) is not _Twin:
+        one, above = left.pop()
+        if type(one) is dict:
+            left += [(part, (f".{name}", above)) for name, part in reversed(one.items())]
+        elif type(one) is list:
+            left += [(part, ("[]", above)) for part in reversed(one)]
+    twin, above = left[-1]
+    parts = [f".{twin}"]
+    while above is not None:
+        part, above = above
+        parts.append(part)
+    return "".join(reversed(parts)).lstrip(".")
 
 
 def _refuse(name: str) -> NoReturn:
@@ -205,6 +241,9 @@ def _refuse(name: str) -> NoReturn:
 
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=Whole, parse_float=Fraction, parse_constant=_refuse
+)
+_DECODER_OF_TWINS: Final = json.JSONDecoder(
+    object_pairs_hook=_object_or_twin, parse_int=Whole, parse_float=Fraction, parse_constant=_refuse
 )
 
 
@@ -270,8 +309,9 @@ class _Struct:
         return pa.Array.from_buffers(self._kind, len(self._there), [validity(self._there)], children=parts)
 
     def _others(self, value: dict[str, object]) -> str:
-        names = islice((name for name in value if name not in self._names), _MOST_NAMES)
-        return shown(", ".join(names), _LONGEST_NAMES)
+        names = [name for name in value if name not in self._names]
+        more = f" and {len(names) - _MOST_NAMES:,} more" * (len(names) > _MOST_NAMES)
+        return shown(", ".join(names[:_MOST_NAMES]), _LONGEST_NAMES) + more
 
 
 class _Many:

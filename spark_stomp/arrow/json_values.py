@@ -134,9 +134,8 @@ def misfit(value: object, leaf: Leaf) -> str:
         if zoned is not (leaf.name == "timestamp"):
             return f"has {'a' if zoned else 'no'} zone: {_TIMES[not zoned]} takes it"
     if leaf.name == "variant":
-        return (
-            "has a number that variant does not have exactly, names that Spark does not find, or is too large"
-        )
+        problem = _variant_problem(value)
+        return f"has {problem}" if problem else "is too large or too deep for variant"
     if isinstance(value, (Whole, Fraction)) and leaf.name.startswith(("float", "double", "decimal")):
         return f"is a number that {leaf.name} does not have exactly"
     return f"is {kind_of(value)} that does not fit {leaf.name}"
@@ -144,18 +143,22 @@ def misfit(value: object, leaf: Leaf) -> str:
 
 def fits_variant(value: object) -> bool:
     """Whether a VARIANT has a value of a document: all digits of its numbers, and names that Spark finds."""
+    return _variant_problem(value) is None
+
+
+def _variant_problem(value: object) -> str | None:
     left = [value]
     while left:
         one = left.pop()
         if type(one) is dict:
             if not finds_names(one):
-                return False
+                return "names that Spark does not find in a variant"
             left += one.values()
         elif type(one) is list:
             left += one
         elif isinstance(one, (Whole, Fraction)) and not _PLAIN.fullmatch(one) and _double(one) is None:
-            return False
-    return True
+            return "a number that variant does not have exactly"
+    return None
 
 
 def finds_names(fields: Collection[str]) -> bool:

@@ -37,7 +37,7 @@ from spark_stomp.commands.screen import Bar
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_batch_options
-from spark_stomp.quoting import line
+from spark_stomp.quoting import counted, line
 from spark_stomp.source.reads import RowSettings, browse, read_stream
 
 _SHOWN: Final = 10
@@ -107,6 +107,9 @@ class _Bodies(Messages):
         self.say()
 
     def end(self) -> int:
+        if self.count == self.options.max_messages:
+            told = f"the schema is of the first {counted(self.count, 'message')}; -n takes more"
+            sys.stderr.write(line(told) + "\n")
         return _print_schema(self._seen, self.arguments.destination)
 
 

@@ -195,7 +195,9 @@ def _destination(connection: Connection, options: ConnectionOptions, source: Sou
         for destination in settings.destinations:
             chosen = choose_subscription(dialect, settings, destination)
             headers = dict(chosen.headers + dialect.subscribe_headers(destination, source.prefetch))
-            yield destination, f"{dialect.kind(destination)}, id {chosen.id}"
+            # The id of a queue's subscription says nothing to people, others are looked for at the broker.
+            shown_id = "" if dialect.is_queue(destination) else f", id {chosen.id}"
+            yield destination, f"{dialect.kind(destination)}{shown_id}"
             if dialect.is_queue(destination) and dialect.offset_header is not None:
                 yield "  queue", _presence(connection, options, destination)
             if dialect.is_queue(destination):

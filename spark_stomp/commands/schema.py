@@ -21,7 +21,7 @@ _GUESS: Final = "so STRING is a guess"
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 # An object of more names is a map if most of them are in few objects, as ids are.
 _MOST_NAMES: Final = 100
-_MOST_REASONS: Final = 5
+_MOST_REASONS: Final = 10
 
 
 class NoType(Exception):

@@ -74,6 +74,6 @@ def _sentence(odd: Oddity, count: int) -> str:
         UNDECODED: f"{messages} with a body that is marked as AMQP 1.0 and cannot be decoded, or as a map of "
         "StompJMS. The rows have it as it came, and the column `malformed` says why",
         LOST: f"{messages} whose headers say that the broker has left the content out. {marks.remedy}",
-        HOLLOW: f"{messages} with a body that this broker ({odd.dialect}) also sends in place of a map, a "
-        f"stream or an object of JMS. If that was the content: {marks.remedy}",
+        HOLLOW: f"{messages} with an empty body, which this broker ({odd.dialect}) also sends in place of a "
+        f"map, a stream or an object of JMS. If that was the content: {marks.remedy}",
     }[odd.kind]

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from spark_stomp.columns import RESCUED
 from spark_stomp.errors import SchemaError
 from spark_stomp.spark.json_schema import is_json, json_problems, json_type
 from spark_stomp.spark.versions import ARROW_UDF
@@ -50,8 +51,9 @@ def rescue_json(
             text for a row to rescue, else null. Such as ``malformed``, or ``IF(price < 0, 'below 0', NULL)``.
 
     Raises:
-        SchemaError: ``schema`` is no struct or list of structs, has a type that JSON cannot fill exactly, or
-            a name that another column of the result has. On Spark Connect Spark names the columns.
+        SchemaError: ``schema`` is no struct or list of structs, is that of a source, has a type that JSON
+            cannot fill exactly, or a name that another column of the result has. On Spark Connect Spark
+            names the columns.
 
     Example::
 
@@ -100,11 +102,22 @@ def _all_but(*names: str) -> Column:
 def _fields(kind: t.DataType) -> t.StructType:
     """The struct of a document, or of each element of a list. Raises SchemaError for other types."""
     problems = [*json_problems(kind, "schema")] if is_json(kind) else ["name fields, or an ARRAY of a STRUCT"]
+    if _is_of_source(kind):
+        problems = [
+            "it is the schema of a source: give only the type of `body`, from STRUCT< or ARRAY< on. If the "
+            "documents have a field `body`, name a second one"
+        ]
     if problems:
         shown = kind.simpleString()[:200]
         raise SchemaError(f"{shown} is no schema for rescue_json: {'; '.join(problems)}")
     struct: Any = kind.elementType if isinstance(kind, t.ArrayType) else kind
     return cast("t.StructType", struct)
+
+
+def _is_of_source(kind: t.DataType) -> bool:
+    """Whether a schema is that of a source with such a body. No document would fit it."""
+    kinds = {one.name.lower(): one.dataType for one in kind} if isinstance(kind, t.StructType) else {}
+    return isinstance(kinds.get(RESCUED), t.BinaryType) or ([*kinds] == ["body"] and is_json(kinds["body"]))
 
 
 def _refuse_twice(names: list[str]) -> None:

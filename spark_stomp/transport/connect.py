@@ -200,7 +200,8 @@ def _open_stream(
     try:
         if context is not None:
             sock.settimeout(deadline.left(LEAST))
-            sock = secure(sock, options.tls.server_name or endpoint.host, peer, context)
+            host = options.tls.server_name or endpoint.host
+            sock = secure(sock, host, peer, context, options.connect_timeout)
         if not endpoint.websocket:
             return Stream(sock, peer)
         return upgrade(sock, peer, endpoint, options, deadline, max_frame)

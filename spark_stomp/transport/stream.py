@@ -156,8 +156,12 @@ class TlsSession:
         return cls(sock.version() or "", cipher[0] if cipher else "", expires)
 
 
-def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -> ssl.SSLSocket:
-    """Do the TLS handshake within the socket's timeout. The server must prove that it is ``host``.
+def secure(
+    sock: socket.socket, host: str, peer: str, context: ssl.SSLContext, connect_timeout: float
+) -> ssl.SSLSocket:
+    """Do the TLS handshake within the socket's timeout, which is what is left of ``connect_timeout``.
+
+    The server must prove that it is ``host``.
 
     Raises TlsRefused, which says what is wrong with the certificate; ConnectTimeout; or ConnectFailed if the
     handshake ended too early.
@@ -175,7 +179,8 @@ def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -
         )
     except TimeoutError as error:
         raise ConnectTimeout(
-            f"{peer} did not finish the TLS handshake within connectTimeout; is it a port with TLS?"
+            f"{peer} did not finish the TLS handshake within connectTimeout ({connect_timeout:g}s); is it a "
+            "port with TLS?"
         ) from error
     except ssl.SSLCertVerificationError as error:
         raise TlsRefused(

@@ -22,7 +22,7 @@ def test_probe_send_and_peek(broker: Broker, tmp_path: Path, capfd: pytest.Captu
     assert main(["probe", broker.url, queue]) == 0
     told = capfd.readouterr().out
     assert re.search(f"  dialect +{broker.dialect}\n", told)
-    assert re.search(f"  {queue} +queue, id ", told)
+    assert re.search(f"  {queue} +queue\n", told)
 
     assert main(["send", broker.url, queue, str(tmp_path / "lines"), "--header", "colour=blue"]) == 0
     assert "3 messages to " in capfd.readouterr().err

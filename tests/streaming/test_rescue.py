@@ -84,6 +84,25 @@ def test_a_column_that_is_neither_is_refused(spark: SparkSession) -> None:
         rescue_json(messages(spark, [1], "int"), "a INT").collect()
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "body STRUCT<a: BIGINT>",
+        "Body ARRAY<STRUCT<a: BIGINT>>",
+        "message_id STRING, body STRUCT<a: BIGINT>, rescued BINARY, malformed STRING",
+        "body STRUCT<a: BIGINT>, RESCUED BINARY",
+    ],
+)
+def test_the_schema_of_a_source_is_refused(spark: SparkSession, schema: str) -> None:
+    with pytest.raises(SchemaError, match="is the schema of a source: give only the type of `body`"):
+        rescue_json(messages(spark, []), schema)
+
+
+def test_documents_with_a_field_body(spark: SparkSession) -> None:
+    (row,) = rescued(spark, "body STRUCT<a: BIGINT>, malformed STRING", ['{"body":{"a":1},"malformed":"x"}'])
+    assert row["_rescued_reason"] is None and row["body"] == {"a": 1}
+
+
 FULL = (
     '{"s":"x","b":true,"y":-1,"h":2,"i":3,"l":4,"f":0.5,"d":2.5,"n":12.30,"day":"2026-11-29",'
     '"at":"2026-11-29T12:00:00+01:00","local":"2026-11-29T12:00:00","x.y":{"m":{"k":[1,null]}}}'

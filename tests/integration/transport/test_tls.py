@@ -379,7 +379,10 @@ class TestSeveralEndpoints:
             releasing.join()
 
     def test_a_server_without_tls_may_say_nothing(self) -> None:
-        with tcp_server(says()) as port, pytest.raises(ConnectTimeout, match="is it a port with TLS"):
+        with (
+            tcp_server(says()) as port,
+            pytest.raises(ConnectTimeout, match=r"connectTimeout \(0.9s\); is it a port with TLS"),
+        ):
             connected(url_of(port), connectTimeout="900ms")
 
     def test_a_handshake_that_is_broken_off_is_no_refusal(

@@ -193,4 +193,5 @@ class TestUndecodable:
         )
         assert found.values.to_pylist() == [None, "good", None]
         assert sorted(found.reasons) == [0, 2]
-        assert found.reasons[0].startswith("[STOMP_BODY_UNDECODABLE] ") and "none-such" in found.reasons[0]
+        assert found.reasons[0] == "the body's charset 'none-such' is unknown"
+        assert found.reasons[2] == "the body is not UTF-8"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta, timezone
@@ -19,6 +20,7 @@ from spark_stomp.errors import SchemaError
 
 RESCUED = object()
 NO_JSON = "no JSON document"
+TWENTY = "bcdefghijklmnopqrstu"
 BIGINT, DOUBLE, STRING, INT = pa.int64(), pa.float64(), pa.string(), pa.int32()
 MOMENT, LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
 UTC = timezone.utc
@@ -81,7 +83,7 @@ BODIES: dict[str, str | None] = {
     '{"a":1}\0': "there is text behind the JSON document",
     '{"a":1,"a":2}': "a field twice: a",
     '{"a":1,"\\u0061":1}': "a field twice: a",
-    '{"b":{"c":1,"d":1,"c":1}}': "a field twice: c",
+    '{"b":{"c":1,"d":1,"c":1}}': "a field twice: b.c",
     '{"a":1,"b\\n":2,"b\\n":2}': "a field twice: b\\n",
     "null": "the body is null",
     "7": "the body is a whole number, fields were expected",
@@ -93,6 +95,8 @@ BODIES: dict[str, str | None] = {
     '{"a":1,"b":2}': "the body has other fields, b",
     '{"A":1}': "the body has other fields, A",
     '{"":1,"b":2}': "the body has other fields, , b",
+    json.dumps(dict.fromkeys(TWENTY)): f"the body has other fields, {', '.join(TWENTY)}",
+    json.dumps(dict.fromkeys(f"{TWENTY}vw")): f"the body has other fields, {', '.join(TWENTY)} and 2 more",
     '{"a":"1"}': "a is a string that does not fit bigint",
     '{"a":true}': "a is a boolean that does not fit bigint",
     '{"a":{}}': "a is an object that does not fit bigint",
@@ -302,10 +306,11 @@ def test_what_is_inside() -> None:
     others = {
         '{"s":{"n":1,"l":[1,1.25]}}': "s.l[] is a number that decimal(4,1) does not have exactly",
         '{"s":{"n":1,"o":2}}': "s has other fields, o",
-        '{"s":{"n":1,"n":2}}': "a field twice: n",
+        '{"s":{"n":1,"n":2}}': "a field twice: s.n",
+        '{"s":{"l":[0,{"k":[{"k":1,"k":2},{"o":1,"o":2}]}]}}': "a field twice: s.l[].k[].k",
         '{"s":[1]}': "s is a list, fields were expected",
         '{"s":{"l":{}}}': "s.l is an object, a list was expected",
-        '{"m":{"b":1,"b":2}}': "a field twice: b",
+        '{"m":{"b":1,"b":2}}': "a field twice: m.b",
         '{"m":{"b":1,"c":"x"}}': "m[] is a string that does not fit int",
         '{"m":[]}': "m is a list, an object was expected",
         '{"x.y":1,"s":{"n":"x"},"o":1}': "x.y is a whole number that does not fit string",
@@ -393,10 +398,10 @@ def test_a_type_that_json_does_not_have(kind: pa.DataType) -> None:
 def hostile() -> Iterator[tuple[str, str, str | None]]:
     """Bodies for HOSTILE that are as large as a frame may be, and the reason's begin."""
     count = 200_000
-    yield "deep", "[" * count, "it has more than 500 lists"
-    yield "deep, closed", '{"a":' * count + "1" + "}" * count, "it has more than 500 lists"
+    yield "deep", "[" * count, "the body has more than 500 lists"
+    yield "deep, closed", '{"a":' * count + "1" + "}" * count, "the body has more than 500 lists"
     yield "deep enough", '{"o":' + "[" * 499 + "]" * 499 + "}", "the body has other fields, o"
-    yield "too deep by one", '{"o":' + "[" * 500 + "]" * 500 + "}", "it has more than 500 lists"
+    yield "too deep by one", '{"o":' + "[" * 500 + "]" * 500 + "}", "the body has more than 500 lists"
     yield "wide", '{"l":[' + "[]," * count + "[]]}", "l[] is a list that"
     yield "wide, fits", '{"l":[' + "1.5," * count + "1.5]}", None
     yield "many fields", "{" + ",".join(f'"{n}":1' for n in range(count)) + "}", "the body has other"
@@ -413,6 +418,10 @@ def hostile() -> Iterator[tuple[str, str, str | None]]:
     yield "whole", f'{{"i":-{"7" * count}}}', "i is a whole number"
     yield "decimal", f'{{"m":{"7" * count}.{"7" * count}}}', "m is a number"
     yield "time", f'{{"t":"2026-11-27T12:00:00.{"1" * count}Z"}}', "t is a string"
+    yield "twice below a name", f'{{"{"n" * count}":[{"[]," * count}{{"k":1,"k":2}}]}}', "a field twice: nnn"
+    yield "twice, deep", '{"a":' * 499 + '{"k":1,"k":2}' + "}" * 499, "a field twice: a.a.a"
+    yield "twice, digits", f'{{"a":{{"k":1,"k":2}},"d":{"7" * count}}}', "a field twice: a.k"
+    yield "twice, cut off", '{"a":{"k":1,"k":2},', NO_JSON
     yield "name", f'{{"{"n" * count}":1}}', "the body has other fields, nnn"
     yield "name twice", f'{{"{"n" * count}":1,"{"n" * count}":1}}', "a field twice: nnn"
     yield "documents", "{}" * count, "more than one"

@@ -20,6 +20,7 @@ def test_the_first_ones_are_logged_and_all_are_counted(kind: str, caplog: pytest
     assert odd.counts == {kind: 6}
     first, second = (record.getMessage() for record in caplog.records)
     assert "/queue/a: 2 messages w" in first and "/queue/b\\n: 2 messages w" in second
+    assert ("an empty body" in first) == (kind == "bodies_hollow")
     assert ("jms-xml" in caplog.text) == (kind in ("bodies_lost", "bodies_hollow"))
 
 
