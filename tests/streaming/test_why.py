@@ -222,7 +222,7 @@ def test_a_first_batch_is_empty_and_takes_its_time(call: OnCall) -> None:
     with call.run(slow) as running, closing(slow):
         call.wait(lambda status: "which is empty" in str(status["waiting_for"]), "the empty batch")
         call.fill([b"x"] * 3)
-        call.wait(lambda status: status["totals"]["rows_waiting"], "messages")
+        call.wait(lambda status: "3 messages wait" in str(status["waiting_for"]), "messages")
         text = rf"it has waited for {TIME} for Spark, in its first batch, which is empty; 3 messages wait .*"
         call.says(Kind.FINE, text, ANSWERED, "nothing, it is starting; spark-stomp status ")
         slow.close()

@@ -140,9 +140,10 @@ class TestWhatALineIsAbout:
 
 def test_what_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     once = Once(get_log("spark_stomp.test"), most=2)
-    for subject in ("a", "a", "b", "c", "b"):
-        once.warning(subject, "%s comes", subject)
-    assert caplog.messages == ["a comes", "b comes"]
-    once.over("a")
-    once.warning("a", "it comes again")
-    assert caplog.messages[2:] == ["it comes again"]
+    with lines_about(query="q"):
+        for subject in ("a", "a", "b", "c", "b"):
+            once.warning(subject, "%s comes", subject)
+        assert [one.rpartition(": ")[2] for one in caplog.messages] == ["a comes", "b comes"]
+        once.over("a")
+        once.warning("a", "it comes again")
+    assert caplog.messages[2].endswith("query=q: it comes again")
