@@ -451,7 +451,7 @@ def _of_silence(status: Status, answer: _Answer, show: str) -> str:
         are = "message is" if there.unacked == 1 else "messages are"
         return f"{there.unacked:,} {are} un-acked at other consumers: end them, or wait"
     if all(one.get("received") == 0 for one in receivers):
-        return f"nothing has come in this run: check the name; {show}"
+        return f"nothing has come in this run: if something should have, check the name; {show}"
     return f"nothing; {show}"
 
 

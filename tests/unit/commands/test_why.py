@@ -149,7 +149,8 @@ STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
         {**SILENT, "receivers": {"/queue/a#0": {**UP, "received": 0}}},
         Kind.FINE,
         "it has waited for 40 s for the broker: nothing un-acked and nothing new",
-        "nothing has come in this run: check the name; spark-stomp status orders shows how it goes on",
+        "nothing has come in this run: if something should have, check the name; spark-stomp status orders "
+        "shows how it goes on",
     ),
     "all that came is committed": (
         {**SILENT, "receivers": {"/queue/a#0": {**UP, "received": 7}}},
