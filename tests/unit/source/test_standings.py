@@ -348,6 +348,16 @@ def test_the_first_question_comes_in_the_first_seconds(
     assert waited == [2.0, 2.0, 30.0, 30.0, 30.0]
 
 
+def test_a_broker_that_does_not_answer_is_not_asked_more_often(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(Worker, "goes_on", lambda _, seconds: waited.append(seconds) or len(waited) < 4)
+    broker.answers["/queue/a"] = AWAY
+    standings(receiver("/queue/a"))._run()
+    assert waited == [2.0, 30.0, 30.0, 30.0]
+
+
 def test_the_thread_asks_until_it_is_stopped(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.001)
     asking = standings(receiver("/queue/a"))
