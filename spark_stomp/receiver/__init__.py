@@ -6,7 +6,7 @@ The inbox, for messages without numbers, is in blocks.py; the log, for those wit
 
 from spark_stomp.receiver.blocks import Block
 from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries, Received
+from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.look_reading import LookReading
 from spark_stomp.receiver.reading import DISCONNECT_TIMEOUT, disconnect

@@ -32,8 +32,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from spark_stomp.errors import StompError
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_queue import AckQueue, Acks
@@ -47,20 +48,6 @@ _UNPROVED_PART = 16
 
 # A delivery of a known message: its key, where it is held (None: it is remembered), and its new handle.
 _Repeat = tuple[MessageKey, HeldAt | None, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """What was there at one time: numbers below ``end`` of ``log``, and in the inbox all up to ``last``."""
-
-    log: Log
-    end: int
-    last: Block | None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether Spark has committed all of it, or will get it anew."""
-        return self.log.committed >= self.end and (self.last is None or self.last.is_over(self.log.committed))
 
 
 class Deliveries:
@@ -102,12 +89,6 @@ class Deliveries:
         """The lock of the dedup index, under which all receivers of a query change what they hold."""
         return self._index.lock
 
-    @property
-    def received(self) -> Received:
-        """All that came until now."""
-        with self._index.lock:
-            return Received(self.log, self.log.end, self.inbox.last)
-
     # --- the connection
 
     def connected(self, *, keyed: bool) -> None:
@@ -133,6 +114,7 @@ class Deliveries:
             if queue is None:
                 return
             queue.closed = True
+            self.inbox.refused = None
             if forgotten:
                 self._index.remember_unconfirmed(self._unproved.keys)
             if redelivers:
@@ -206,10 +188,15 @@ class Deliveries:
                 if journaled:
                     self.log.remember(block, confirmed=False)
 
-    def refused(self, size: int) -> None:
-        """Count a malformed message of ``size`` bytes that came and is not taken."""
+    def refuse(self, error: StompError, size: int | None = None) -> None:
+        """The next message cannot be taken, because of ``error``. Until the connection ends nothing is taken.
+
+        ``size``: how many bytes it has; None if it has not come.
+        """
         with self._index.lock:
-            self._count(delivered=1, bytes=size, malformed=1)
+            self.inbox.refused = error
+            if size is not None:
+                self._count(delivered=1, bytes=size, malformed=1)
 
     # --- ACKs
 

@@ -26,7 +26,7 @@ from typing import Final
 
 from spark_stomp.brokers import Dialect, Subscription, dialect_for
 from spark_stomp.deadline import Deadline
-from spark_stomp.errors import MalformedMessageError, StompError
+from spark_stomp.errors import StompError
 from spark_stomp.logs import Once, get_log
 from spark_stomp.protocol import (
     ErrorReceived,
@@ -114,7 +114,6 @@ class Reading:
         connection: None unless it is open.
         turn, state: what it reads, and how far that is.
         subscriptions: the destinations by the ids of their subscriptions.
-        refused: the error of a malformed message that came. Nothing is taken any more.
         useless: why the connection is to be given up, although it seems to be there. Any thread may set it.
         subscribed_since, last_active: when it was subscribed, and when the latest frame came, or something
             that may bring frames. Monotonic seconds.
@@ -133,7 +132,6 @@ class Reading:
         self.turn, self.state = turn, TurnState(turn)
         self.dialect: Dialect = dialect_for(None)
         self.subscriptions: dict[str, str] = {}
-        self.refused: MalformedMessageError | None = None
         self.useless: StompError | None = None
         self.subscribed_since = self._asked_at = 0.0  # the second: when messages were last asked for
         # Until it is subscribed, these are those of the last one.
@@ -309,7 +307,8 @@ class Reading:
             self._reader.check_receipts(connection, counted=self.window.bytes is None)
 
     def _turn_has_ended(self) -> bool:
-        return self.refused is None and self.state.next(self._deliveries, self.achieved, self._quiet())
+        refused = self._deliveries.inbox.refused
+        return refused is None and self.state.next(self._deliveries, self.achieved, self._quiet())
 
     def _quiet(self) -> float:
         return time.monotonic() - self._reader.active_at(self.last_active)
@@ -346,15 +345,15 @@ class Reading:
         """Take a malformed message as a row, or refuse it and take no more messages of this connection."""
         if self._options.on_malformed == "column" and message.ack:
             self._take(connection, MessageBlock.of_malformed(message))
-        elif self.refused is None:
+        elif self._deliveries.inbox.refused is None:
             self._give(connection, self.state.take())
             by = (message.subscription or b"").decode(errors="replace")
-            self.refused = message.as_error(self.subscriptions.get(by, self._settings.what))
-            self._deliveries.refused(len(message.data))
-            log.warning("%s", self.refused)
+            error = message.as_error(self.subscriptions.get(by, self._settings.what))
+            self._deliveries.refuse(error, len(message.data))
+            log.warning("%s", error)
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
-        if self.refused is not None or self._common.stopping.deadline is not None:
+        if self._deliveries.inbox.refused is not None or self._common.stopping.deadline is not None:
             # These messages get no number and no ACK, so they stay on the broker. When the receiver ends,
             # they are read only because the receipts for the last ACKs are behind them.
             return

@@ -23,7 +23,6 @@ from collections.abc import Callable
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import (
     ConnectFailed,
-    MalformedMessageError,
     MessageUndeliverable,
     StompError,
     SubscriptionForgotten,
@@ -50,8 +49,8 @@ class Receiver:
 
     Call :meth:`start` once and :meth:`stop` once; the other public methods may be called from any thread.
     ``on_news`` is called whenever :meth:`status` may have changed. ``kind`` is what is done over each
-    connection. ``failure`` and ``refused`` are those of :class:`ReceiverStatus`, now; ``reading`` is the
-    present or the next connection.
+    connection. ``failure`` is that of :class:`ReceiverStatus`, now; ``reading`` is the present or the next
+    connection.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class Receiver:
         self._common = Common(settings, deliveries, on_news)
         self._login_accepted: float | None = None
         self._failure: StompError | None = None
-        self._undeliverable: MessageUndeliverable | None = None
         self._turns = Turns(settings.destinations)
         self._kind = kind
         self.reading = kind(self._common, self._turns.now)
@@ -118,13 +116,9 @@ class Receiver:
             missing=self._common.queues.missing,
             subscriptions=reading.subscriptions,
             came_by=deliveries.came_by,
-            # Read last: then all values above are from the connection that brought the malformed message.
-            refused=self.refused,
+            # Read last: then all values above are from the connection after whose messages it comes.
+            refused=inbox.refused,
         )
-
-    @property
-    def refused(self) -> MalformedMessageError | MessageUndeliverable | None:
-        return self._undeliverable or self.reading.refused
 
     def wake(self) -> None:
         """Wake the receiver's thread: ACKs may be due."""
@@ -165,7 +159,7 @@ class Receiver:
                 except StompError as error:
                     self._wait_to_reconnect(error, retry)
         except MessageUndeliverable as error:
-            self._undeliverable = error
+            self._deliveries.refuse(error)
             log.error("ended: %s", error)
         except StompError as error:
             log.error("ended: %s", error)

@@ -260,7 +260,7 @@ def take(
         while True:
             changed.clear()
             # Read both first, so that all that came before them is yielded.
-            error, seconds = receiver.failure or receiver.refused, left(since)
+            error, seconds = receiver.failure or inbox.refused, left(since)
             with deliveries.lock:
                 deliveries.number(inbox.pending)
             messages = deliveries.log

@@ -23,7 +23,6 @@ from spark_stomp.receiver import (
     DedupIndex,
     Deliveries,
     Log,
-    Received,
     Receiver,
     ReceiverSettings,
     ReceiverStatus,
@@ -152,7 +151,7 @@ class ReceiverGroup:
         failures = [one.failure for one in (self._writer, *self._receivers) if one is not None]
         # One thread at a time: the status writer asks too, and an older snapshot must not be judged last.
         with self._judging:
-            refused = any(receiver.refused for receiver in self._receivers)
+            refused = any(one.inbox.refused for one in self._deliveries)
             refusal = self._refusal.failure(self.statuses() if refused else [], time.monotonic())
         return next(filter(None, failures), refusal)
 
@@ -259,7 +258,7 @@ class DelayedFailure:
     def __init__(self, deliveries: Sequence[Deliveries]) -> None:
         self._deliveries = deliveries
         self._since: float | None = None
-        self._before: list[Received] | None = None
+        self._before: dict[Log, int] | None = None
 
     def failure(self, statuses: Sequence[ReceiverStatus], now: float) -> StompError | None:
         """The error with which the query fails at the monotonic time ``now``; None if it has to wait.
@@ -267,18 +266,28 @@ class DelayedFailure:
         If the connection is lost meanwhile, the broker redelivers the messages and the malformed one, and the
         wait begins again.
         """
-        refused = [status for status in statuses if status.refused is not None]
-        if not refused:
+        refusing = [one for one in self._deliveries if one.inbox.refused is not None]
+        if not refusing:
             self._since = self._before = None
             return None
+        ends = self._ends()
         if self._before is None:
-            if self._is_first_moment(statuses, now):
+            if any(one.inbox.pending for one in refusing) or self._is_first_moment(statuses, now):
                 return None
             # Later messages do not count: under load some are always uncommitted.
-            self._before = [one.received for one in self._deliveries]
-        if not all(received.is_over for received in self._before):
+            self._before = ends
+        # The messages of a broken connection get no numbers: then the logs end earlier.
+        if any(log.committed < min(end, ends.get(log, 0)) for log, end in self._before.items()):
             return None
-        return None if any(status.acks_pending for status in refused) else refused[0].refused
+        return None if any(one.acks_pending for one in refusing) else refusing[0].inbox.refused
+
+    def _ends(self) -> dict[Log, int]:
+        """Where each log ends once all that has come has numbers."""
+        ends: dict[Log, int] = {}
+        for log in {one.log for one in self._deliveries}:
+            with log.index.lock:
+                ends[log] = log.end + sum(one.inbox.pending for one in self._deliveries if one.log is log)
+        return ends
 
     def _is_first_moment(self, statuses: Sequence[ReceiverStatus], now: float) -> bool:
         if any(status.refused is not None and not status.subscribed for status in statuses):
