@@ -156,7 +156,7 @@ class Reading:
     @property
     def achieved(self) -> int:
         """How many messages of this connection need nothing more."""
-        return self._deliveries.confirmed
+        return self._deliveries.acks.receipted
 
     @property
     def lost(self) -> list[str]:
@@ -175,15 +175,15 @@ class Reading:
 
     def how_it_ended(self, error: StompError) -> Ended:
         """``error`` ended it."""
-        deliveries = self._deliveries
+        acks = self._deliveries.acks
         since = time.monotonic() - self._reader.active_at(self._asked_at)
-        size = deliveries.unacked_bytes + self.state.size
+        size = acks.unacked_bytes + self.state.size
         return Ended(
-            unacked=deliveries.unacked + self.state.count,
-            given=deliveries.unacked,
+            unacked=acks.unacked + self.state.count,
+            given=acks.unacked,
             achieved=self.achieved,
             by_error=may_be_about_a_message(error, since, size),
-            acks_sent=deliveries.receipts_awaited > 0,
+            acks_sent=acks.awaited > 0,
             narrows=self._narrows,
             keeps=not self.lost,
         )
@@ -223,7 +223,7 @@ class Reading:
             options.connection.connect_timeout,
             partial(self._handle, connection),
             partial(self._poll_before, connection),
-            lambda: self._deliveries.receipts_awaited > 0,
+            lambda: self._deliveries.acks.awaited > 0,
         )
         for one, subscription in chosen.items():
             if self.dialect.orphans_subscriptions:
@@ -318,7 +318,7 @@ class Reading:
         deadline = self._common.stopping.deadline or Deadline.after(DISCONNECT_TIMEOUT)
         while not deadline.passed:
             more_acks = self._send_acks(connection)
-            if not more_acks and not self._deliveries.receipts_awaited:
+            if not more_acks and not self._deliveries.acks.awaited:
                 break
             self._handle(connection, connection.poll(0.0 if more_acks else deadline.left()))
         disconnect(connection, self.subscriptions, deadline.left())
@@ -385,7 +385,7 @@ class Reading:
 
         Returns whether a group was sent; then more may be due.
         """
-        if connection.ended or self._deliveries.receipts_awaited >= _ACK_GROUPS:
+        if connection.ended or self._deliveries.acks.awaited >= _ACK_GROUPS:
             return False
         acks = self._deliveries.due(_ACK_GROUP)
         if acks is None:

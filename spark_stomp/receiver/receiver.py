@@ -105,7 +105,7 @@ class Receiver:
             acks_pending=acks_pending,
             paused_since=reader.paused_since,
             buffered=inbox.memory_bytes,
-            unacked=deliveries.unacked,
+            unacked=deliveries.acks.unacked,
             connection=connection,
             counts=deliveries.counts,
             window=reading.window.prefetch,
@@ -209,7 +209,7 @@ class Receiver:
             begun = common.reader.clock(reading.subscribed_since)
             retry.ended(begun, now, achieved=end.achieved > 0, nothing_acked=nothing_acked)
         turn = self._turns.ended(end) if reading.subscriptions else reading.turn
-        handles = self._deliveries.unconfirmed_acks
+        handles = self._deliveries.acks.unconfirmed
         common.connections = common.connections.failed(error, time.time())
         self._disconnected(forgotten=isinstance(error, SubscriptionForgotten))
         login_accepted = None if self._login_accepted is None else now - self._login_accepted

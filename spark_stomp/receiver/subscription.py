@@ -136,12 +136,12 @@ class Window:
 
     def is_full(self, deliveries: Deliveries, quiet: float) -> bool:
         """Whether the broker sends no more before an ACK, as far as can be known. ``quiet``: seconds."""
-        if deliveries.unacked >= self.prefetch:
+        if deliveries.acks.unacked >= self.prefetch:
             return True
-        if self.stops_early and deliveries.unacked and quiet >= _STOPPED_AFTER:
+        if self.stops_early and deliveries.acks.unacked and quiet >= _STOPPED_AFTER:
             # Not full if ACKs are on their way: they make room.
             return not deliveries.acks_pending
-        return self.bytes is not None and deliveries.unacked_bytes >= self.bytes
+        return self.bytes is not None and deliveries.acks.unacked_bytes >= self.bytes
 
 
 def _may_stop_early(dialect: Dialect, settings: ReceiverSettings) -> bool:
