@@ -22,7 +22,7 @@ from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.protocol import MalformedMessage, MessageBlock, read_message
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import counted, listed
-from spark_stomp.receiver.reading import Common, Reading
+from spark_stomp.receiver.reading import Reading, ReceiverState
 from spark_stomp.receiver.stream_offsets import frame_range
 from spark_stomp.receiver.turns import Turn
 from spark_stomp.transport import Connection
@@ -46,8 +46,8 @@ class LookReading(Reading):
 
     retries = False
 
-    def __init__(self, common: Common, turn: Turn, before: Reading | None = None) -> None:
-        super().__init__(common, turn, before)
+    def __init__(self, receiver: ReceiverState, turn: Turn, before: Reading | None = None) -> None:
+        super().__init__(receiver, turn, before)
         self._deadline = Deadline.after(self._options.max_drain_time)
         self._destination_of = {subscription_id(one).encode(): one for one in turn.destinations}
         self.taken: Counter[str] = Counter()
@@ -66,7 +66,7 @@ class LookReading(Reading):
         It ends at ``max_drain_time``, or after ``idle_timeout`` of silence. Silence before the monotonic time
         ``since`` does not count. Any thread may call this.
         """
-        if not self._common.connections.connected:
+        if not self._receiver.connections.connected:
             return math.inf
         if self.complete:
             return None
@@ -121,9 +121,9 @@ class LookReading(Reading):
         self._take(connection, MessageBlock.of_malformed(message))
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
-        if self.complete or self._common.stopping.deadline is not None:
+        if self.complete or self._receiver.stopping.deadline is not None:
             return
-        self._common.queues.at_messages(block)
+        self._receiver.queues.at_messages(block)
         self._refuse_a_last_look(block.delivery_count)
         version, destinations = connection.session.version or "1.0", self._settings.destinations
         # A message that names no subscription is of the only one.

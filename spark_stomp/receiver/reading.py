@@ -78,8 +78,8 @@ class Stopping(threading.Event):
 
 
 @dataclass
-class Common:
-    """What the connections of one receiver have in common.
+class ReceiverState:
+    """What the connections of one receiver share, one after the other.
 
     Attributes:
         settings: what the receiver reads.
@@ -122,12 +122,12 @@ class Reading:
     retries = True
     """Whether another one may follow if this one ends with an error."""
 
-    def __init__(self, common: Common, turn: Turn, before: Reading | None = None) -> None:
-        self._common = common
-        self._settings = common.settings
-        self._options = common.settings.options
-        self._deliveries = common.deliveries
-        self._reader = common.reader
+    def __init__(self, receiver: ReceiverState, turn: Turn, before: Reading | None = None) -> None:
+        self._receiver = receiver
+        self._settings = receiver.settings
+        self._options = receiver.settings.options
+        self._deliveries = receiver.deliveries
+        self._reader = receiver.reader
         self.connection: Connection | None = None
         self.turn, self.state = turn, TurnState(turn)
         self.dialect: Dialect = dialect_for(None)
@@ -161,7 +161,7 @@ class Reading:
     @property
     def lost(self) -> list[str]:
         """The ids of the subscriptions whose messages the broker does not redeliver, or not all of them."""
-        redelivers, durable, known = self.dialect.redelivers, self._settings.durable, self._common.forgetful
+        redelivers, durable, known = self.dialect.redelivers, self._settings.durable, self._receiver.forgetful
         return [
             name
             for name, one in self.subscriptions.items()
@@ -199,8 +199,8 @@ class Reading:
         chosen = {one: self._subscription(one) for one in self.turn.destinations}
         version = session.version or "1.0"
         self.dialect.check_version(version)
-        first = not self._common.connections.connections
-        self._common.queues.begin(self.dialect, connection, [*chosen], first=first)
+        first = not self._receiver.connections.connections
+        self._receiver.queues.begin(self.dialect, connection, [*chosen], first=first)
         # STOMP 1.0 has no client-individual: an ACK covers all earlier messages too. That is safe here,
         # because ACKs go out in the order of delivery, and only for what is committed. A redelivered message
         # that is ACKed ahead of its turn would break the order, so under 1.0 every message counts as new.
@@ -271,9 +271,9 @@ class Reading:
 
     def _choose_window(self) -> None:
         """Choose the prefetch, from the mean size of the frames so far, and log what is risky."""
-        mean, common = self._deliveries.inbox.mean_bytes, self._common
-        self.window = Window.of(self.dialect, self._settings, self.turn, mean, busy=common.busy)
-        if not common.connections.connections:
+        mean, receiver = self._deliveries.inbox.mean_bytes, self._receiver
+        self.window = Window.of(self.dialect, self._settings, self.turn, mean, busy=receiver.busy)
+        if not receiver.connections.connections:
             for risk in risks(self.dialect, self._settings):
                 log.warning("%s", risk)
 
@@ -293,14 +293,14 @@ class Reading:
         # Messages may have come with the receipts of SUBSCRIBE. The first poll waits for more.
         more_acks = self._send_acks(connection)
         state, deliveries, most = self.state, self._deliveries, self.window.most(self.subscriptions)
-        while self._common.stopping.deadline is None and not self._turn_has_ended():
+        while self._receiver.stopping.deadline is None and not self._turn_has_ended():
             if self.useless is not None:
                 raise self.useless
             timeout = 0.0 if more_acks else state.poll_timeout()
             self._handle(connection, self._reader.poll(connection, timeout))
             if due := state.due(deliveries, most):
                 self._give(connection, due)
-                self._common.notify()
+                self._receiver.notify()
             # The bytes of an incomplete message end a silence too.
             self.last_active = max(self.last_active, connection.last_frame_byte)
             more_acks = self._send_acks(connection)
@@ -315,7 +315,7 @@ class Reading:
 
     def end(self, connection: Connection) -> None:
         """End in order: send the ACKs that are due, await their receipts, DISCONNECT."""
-        deadline = self._common.stopping.deadline or Deadline.after(DISCONNECT_TIMEOUT)
+        deadline = self._receiver.stopping.deadline or Deadline.after(DISCONNECT_TIMEOUT)
         while not deadline.passed:
             more_acks = self._send_acks(connection)
             if not more_acks and not self._deliveries.acks.awaited:
@@ -335,11 +335,11 @@ class Reading:
                 self._deliveries.confirm(event.receipt_id)
                 self._reader.receipt_came()
             elif isinstance(event, Frame):
-                self._common.once.warning("stray", "%s", foreign_message(event))
+                self._receiver.once.warning("stray", "%s", foreign_message(event))
             elif isinstance(event, ErrorReceived):
                 raise connection.error_of(event)
         if events:
-            self._common.notify()
+            self._receiver.notify()
 
     def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
         """Take a malformed message as a row, or refuse it and take no more messages of this connection."""
@@ -353,7 +353,7 @@ class Reading:
             log.warning("%s", error)
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
-        if self._deliveries.inbox.refused is not None or self._common.stopping.deadline is not None:
+        if self._deliveries.inbox.refused is not None or self._receiver.stopping.deadline is not None:
             # These messages get no number and no ACK, so they stay on the broker. When the receiver ends,
             # they are read only because the receipts for the last ACKs are behind them.
             return
@@ -365,11 +365,11 @@ class Reading:
         self._take_new(connection, block, version)
         self.last_active = time.monotonic()
         for subject, warning in redelivery_warnings(self.dialect, self._settings, self._deliveries):
-            self._common.once.warning(subject, "%s", warning)
+            self._receiver.once.warning(subject, "%s", warning)
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         """Take the messages of ``block``, which has their handles."""
-        self._common.queues.at_messages(block)
+        self._receiver.queues.at_messages(block)
         if self.dialect.id_separator is not None and self._options.id_header is None:
             # The broker's own ids change with each delivery, so stable ones are made of them.
             block.ids = self.dialect.stable_ids(block.ids, block.times)

@@ -210,7 +210,7 @@ class StreamReading(Reading):
         if self._handle_to_ack and self._has_room and not connection.ended:
             connection.session.ack_raw(self._handle_to_ack)
             self._handle_to_ack = ()
-        elif self._common.connections.connected and not self.achieved and self._quiet() >= self._look_after:
+        elif self._receiver.connections.connected and not self.achieved and self._quiet() >= self._look_after:
             self._check_end(connection)
         return False
 
@@ -225,7 +225,7 @@ class StreamReading(Reading):
                 # Retention has deleted all messages, or the stream was declared anew: the next one will say.
                 self._look_after = 2 * self._quiet()
         self._deliveries.stream.is_there()
-        self._common.notify()
+        self._receiver.notify()
 
     def _judge_end(self, end: int | None, connection: Connection) -> None:
         """The stream ends at ``end``, as this node says; None if it has no messages.

@@ -25,7 +25,7 @@ from spark_stomp.receiver import (
     at,
     stream_reading,
 )
-from spark_stomp.receiver.reading import Common
+from spark_stomp.receiver.reading import ReceiverState
 from spark_stomp.receiver.stream_offsets import frame_range, offsets_in
 from spark_stomp.receiver.turns import Turn
 
@@ -182,8 +182,8 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
     held.begin_at(place)
     held.connected(keyed=False)
     settings = ReceiverSettings("a#0", ("/amq/queue/a",), OPTIONS)
-    common, turn = Common(settings, held), Turn(settings.destinations)
-    reading = StreamReading(common, turn)
+    shared, turn = ReceiverState(settings, held), Turn(settings.destinations)
+    reading = StreamReading(shared, turn)
     broker.subscribe(held.stream.subscribe(), 0)
     with (
         patch.object(stream_reading, "first_offset", broker.first_offset),
@@ -197,7 +197,7 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
             elif action == "retain":
                 broker.retain(data.draw(few))
             elif action == "subscribe":
-                reading = StreamReading(common, turn, before=reading)
+                reading = StreamReading(shared, turn, before=reading)
                 broker.subscribe(held.stream.subscribe(), data.draw(few) - 1)
             elif sent := broker.send(data.draw(few)):
                 frames = [b"MESSAGE\nx-stream-offset:%d\n\n\0" % offset for offset in sent]

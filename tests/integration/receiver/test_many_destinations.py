@@ -207,7 +207,7 @@ def test_a_connection_that_ends_with_its_last_receipt_fails_nothing_at_the_end()
         receiver.wait_received(1)
         with read_late():
             # As if stop() and a commit came together.
-            receiver._common.stopping.deadline = Deadline.after(4)
+            receiver._state.stopping.deadline = Deadline.after(4)
             receiver.acknowledge(1)
             wait_until(lambda: not receiver._worker.is_alive, what="the end")
     assert receiver.status().failure is None

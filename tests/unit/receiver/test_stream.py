@@ -26,7 +26,7 @@ from spark_stomp.receiver import (
     begin_of,
     stream_reading,
 )
-from spark_stomp.receiver.reading import Common
+from spark_stomp.receiver.reading import ReceiverState
 from spark_stomp.receiver.turns import Turn
 
 STREAM = "/amq/queue/a"
@@ -71,7 +71,7 @@ class Lone(StreamReading):
         self.held.begin_at(begin)
         self.held.connected(keyed=False)
         settings = ReceiverSettings("a#0", (STREAM,), options(**given))
-        super().__init__(Common(settings, self.held), Turn(settings.destinations))
+        super().__init__(ReceiverState(settings, self.held), Turn(settings.destinations))
 
     @property
     def stream(self) -> Stream:
