@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -194,8 +194,7 @@ class Reading:
         """Subscribe to the destinations of the turn. Raises StompError if the broker does not confirm it."""
         connection.require_open()
         connection.may_quote(self._settings.destinations)
-        session, options = connection.session, self._options
-        self.dialect = connection.dialect
+        session, self.dialect = connection.session, connection.dialect
         chosen = {one: self._subscription(one) for one in self.turn.destinations}
         version = session.version or "1.0"
         self.dialect.check_version(version)
@@ -216,11 +215,20 @@ class Reading:
         # Before the receipts are awaited, because messages may come before them.
         self._asked_at = time.monotonic()
         self._deliveries.connected(keyed=individual and id_header is not None)
+        self._request(connection, chosen, "client-individual" if individual else "client")
+        self._wake(connection)
+        self.subscribed_since = self.last_active = self._asked_at = time.monotonic()
+
+    def _request(self, connection: Connection, chosen: Mapping[str, Subscription], mode: str) -> None:
+        """Ask for these subscriptions, by their destinations, and await their receipts.
+
+        ``mode``: how messages are ACKed if a subscription does not say it.
+        """
         requests: dict[str, str] = {}
         await_receipts = partial(
             connection.await_receipts,
             requests,
-            options.connection.connect_timeout,
+            self._options.connection.connect_timeout,
             partial(self._handle, connection),
             partial(self._poll_before, connection),
             lambda: self._deliveries.acks.awaited > 0,
@@ -229,15 +237,16 @@ class Reading:
             if self.dialect.orphans_subscriptions:
                 await_receipts()
                 requests.clear()
-            receipt = session.new_receipt()
+            receipt = connection.session.new_receipt()
             requests[receipt] = f"SUBSCRIBE to {one}"
-            ack = subscription.ack or ("client-individual" if individual else "client")
-            own = (("id", subscription.id), ("destination", self._address(one)), ("ack", ack))
+            own = (
+                ("id", subscription.id),
+                ("destination", self._address(one)),
+                ("ack", subscription.ack or mode),
+            )
             headers = (*own, *self._prefetch_headers(one), *subscription.headers)
             connection.request("SUBSCRIBE", headers, receipt=receipt)
         await_receipts()
-        self._wake(connection)
-        self.subscribed_since = self.last_active = self._asked_at = time.monotonic()
 
     def _wake(self, connection: Connection) -> None:
         """Where the broker waits for another consumer, let one come that takes nothing, and go."""

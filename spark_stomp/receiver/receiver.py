@@ -212,13 +212,7 @@ class Receiver:
         handles = self._deliveries.acks.unconfirmed
         state.connections = state.connections.failed(error, time.time())
         self._disconnected(forgotten=isinstance(error, SubscriptionForgotten))
-        login_accepted = None if self._login_accepted is None else now - self._login_accepted
-        connect = self._options.connection
-        # Each address may accept the login, and then not answer.
-        limit = connect.connect_timeout * len(connect.endpoints)
-        may_try = state.connections.may_try_again(error, login_accepted, limit)
-        if not may_recover(error, login_accepted=login_accepted is not None) or not may_try:
-            raise error
+        self._require_another_attempt(error, now)
         if state.stopping.deadline is not None:
             log.info("the connection did not end in order: %s", error)
             return
@@ -233,6 +227,16 @@ class Receiver:
         level = logging.WARNING if state.connections.newly_failed or is_login_error(error) else logging.DEBUG
         log.log(level, "%s: %s; %s%s", what, error, next_attempt(error, delay), self._turns.now)
         state.stopping.wait(delay)
+
+    def _require_another_attempt(self, error: StompError, now: float) -> None:
+        """Re-raise ``error``, after which no attempt makes sense."""
+        login_accepted = None if self._login_accepted is None else now - self._login_accepted
+        connect = self._options.connection
+        # Each address may accept the login, and then not answer.
+        limit = connect.connect_timeout * len(connect.endpoints)
+        may_try = self._state.connections.may_try_again(error, login_accepted, limit)
+        if not may_recover(error, login_accepted=login_accepted is not None) or not may_try:
+            raise error
 
     def _disconnected(self, *, forgotten: bool = False) -> None:
         """Nothing of the connection is left. The broker redelivers what is not ACKed, if it can."""

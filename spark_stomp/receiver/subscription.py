@@ -207,21 +207,21 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
             f"{dialect.name} drops or dead-letters a message after {dialect.redelivery_limit} deliveries "
             "unless configured otherwise, and each broken connection costs one or more"
         )
-    # The first receiver speaks for the query.
-    speaks = settings.name.endswith("#0")
-    if (
-        speaks
-        and dialect.unknown is not None
-        and options.journal is not None
-        and options.id_header == _OWN_ID
-    ):
+    if settings.name.endswith("#0"):  # the first receiver speaks for the query
+        yield from _risks_of_ids(dialect, settings)
+
+
+def _risks_of_ids(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
+    """Warnings about the ids by which redelivered messages are recognised."""
+    options = settings.options
+    if dialect.unknown is not None and options.journal is not None and options.id_header == _OWN_ID:
         yield (
             "idHeader = message-id is an id of the broker's own, and whether this broker begins again with "
             "the same ids when it is restarted is not known. If it does, a new message with the id and the "
             "body of one that the journal remembers is ACKed and gives no row. Let your producers set a "
             "unique id, and name its header in idHeader"
         )
-    if not (dialect.id_header or options.id_header or settings.of_stream) and speaks:
+    if not (dialect.id_header or options.id_header or settings.of_stream):
         yield (
             f"messages of {dialect.name} carry no id that survives redelivery: stable_id is null, and a "
             "redelivered message may give a second row. Name a header of your producers in idHeader"

@@ -80,7 +80,7 @@ def stream(options: dict[str, str], *offsets: int, window: int) -> Iterator[Rece
         (settings,) = ReceiverSettings.of(source_options(url, "/amq/queue/a", **given))
         held = StreamDeliveries(settings.max_buffered_bytes, settings.name)
         held.begin_at(FIRST, "e", 0)
-        with started(Receiver(settings, held, kind=StreamReading)) as receiver:
+        with started(Receiver(settings, held, reading_class=StreamReading)) as receiver:
             yield receiver
 
 
