@@ -84,46 +84,56 @@ class ReceiverGroup:
         self._options = options
         self._ends: dict[str, int] | None = None
         self._knows_commits = options.journal is None or options.ack_after == "commit"
-        tolerant = not options.fail_on_data_loss
+        self._writer: JournalWriter | None = None
         settings = ReceiverSettings.of(options)
         queues = [one for one in settings if not one.of_stream]
         streams = [one for one in settings if one.of_stream]
+        streamed = [StreamDeliveries(one.max_buffered_bytes, one.name) for one in streams]
         with ExitStack() as undo:
             index = DedupIndex(journaled=options.journal is not None)
-            journal, messages = None, Log(index)
-            if options.journal is not None:
-                wanted = JournalSettings(options.journal, options.journal_max_bytes, MAX_REMEMBERED, tolerant)
-                journal = open_journal(wanted)
-                undo.callback(journal.close)
-                messages = recover(journal, index, options.id_header, most=MAX_REMEMBERED)
-            received = {one.name: Deliveries(one.max_buffered_bytes, messages, one.name) for one in queues}
-            of_queues: SourceLog = MemoryLog(messages, received)
-            self._writer: JournalWriter | None = None
-            if journal is not None:
-                self._writer = JournalWriter(
-                    journal,
-                    messages,
-                    [*received.values()],
-                    max_bytes=options.journal_max_bytes,
-                    ack_when_durable=options.ack_after == "journal",
-                    changed=self._more_is_durable,
-                )
-                of_queues = JournalLog(self._writer, received, tolerant=tolerant)
-            streamed = [StreamDeliveries(one.max_buffered_bytes, one.name) for one in streams]
+            of_queues, received = self._open_queues(queues, index, undo)
             self._streams = [*map(StreamLog, streams, streamed)]
             logs = (*([of_queues] if queues else ()), *self._streams)
             # What is in a journal stays, and to know how large it is may take I/O.
-            lock = index.lock if journal is None else nullcontext()
-            self.logs = Logs(logs, lock, tolerant=tolerant)
-            self._deliveries = [*received.values(), *streamed]
-            self._receivers = [Receiver(one, received[one.name], self._tell) for one in queues]
-            both = zip(streams, streamed, strict=True)
-            self._receivers += [Receiver(one, its, self._tell, StreamReading) for one, its in both]
+            lock = index.lock if self._writer is None else nullcontext()
+            self.logs = Logs(logs, lock, tolerant=not options.fail_on_data_loss)
+            self._deliveries = [*received, *streamed]
+            both = zip(queues, received, strict=True)
+            self._receivers = [Receiver(one, its, self._tell) for one, its in both]
+            of_streams = zip(streams, streamed, strict=True)
+            self._receivers += [Receiver(one, its, self._tell, StreamReading) for one, its in of_streams]
             self._refusal = DelayedFailure(self._deliveries)
             self._judging = threading.Lock()
             self.odd = OddMessages()
             self.frame_server = open_frame_server(options, self.logs.read, self._take_report)
             undo.pop_all()
+
+    def _open_queues(
+        self, settings: Sequence[ReceiverSettings], index: DedupIndex, undo: ExitStack
+    ) -> tuple[SourceLog, list[Deliveries]]:
+        """The log of these queues, in memory or in a journal, and what each of their receivers holds."""
+        options = self._options
+        if options.journal is None:
+            messages = Log(index)
+            received = [Deliveries(one.max_buffered_bytes, messages, one.name) for one in settings]
+            return MemoryLog(messages, {one.inbox.name: one for one in received}), received
+        tolerant = not options.fail_on_data_loss
+        journal = open_journal(
+            JournalSettings(options.journal, options.journal_max_bytes, MAX_REMEMBERED, tolerant)
+        )
+        undo.callback(journal.close)
+        messages = recover(journal, index, options.id_header, most=MAX_REMEMBERED)
+        received = [Deliveries(one.max_buffered_bytes, messages, one.name) for one in settings]
+        self._writer = JournalWriter(
+            journal,
+            messages,
+            received,
+            max_bytes=options.journal_max_bytes,
+            ack_when_durable=options.ack_after == "journal",
+            changed=self._more_is_durable,
+        )
+        names = [one.inbox.name for one in received]
+        return JournalLog(self._writer, names, tolerant=tolerant), received
 
     def _take_report(self, kind: str, destination: str, dialect: str, reason: str, count: int) -> None:
         self.odd.take(Counter({Oddity(kind, destination, dialect, reason): count}))
