@@ -32,7 +32,7 @@ KINDS: Final = (NOT_TEXT, UNDECODED, LOST, HOLLOW, UNFIT)
 _SERIALIZED: Final = (
     "the body is a map of StompJMS, as Java serializes it (transformation: MAP). Have the producer send text"
 )
-# Characters of a reason that is told.
+# Characters of a reason that is shown.
 _MOST_TOLD: Final = 200
 
 

@@ -66,7 +66,7 @@ def diagnose(status: Status, silence: float) -> Diagnosis:
     if failure is not None:
         text = f"{failure}. Now it waits for {status.get('waiting_for')}"
         return Diagnosis(Kind.UNFINISHED, "red", found.headline, text)
-    return replace(found, text=f"{found.text}. {told}") if (told := _unfit(status)) else found
+    return replace(found, text=f"{found.text}. {of_unfit}") if (of_unfit := _unfit(status)) else found
 
 
 def _failed(part: Status, when: str) -> Diagnosis:

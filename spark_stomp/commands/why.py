@@ -137,12 +137,12 @@ def run(arguments: argparse.Namespace) -> int:
         _queues(status)
         return status, diagnose(status, place.silence)
 
-    def told(status: Status, found: Diagnosis) -> tuple[Kind, list[Text]]:
+    def diagnosed(status: Status, found: Diagnosis) -> tuple[Kind, list[Text]]:
         answer = _with_password(_ask(status, arguments, own=place.is_own), status, found)
         found = _with_answer(found, status, answer, place.silence)
         if shares := status.get("shares_with"):
-            told = f". Another source of its program (query {listed(shares)}) reads a queue of it too"
-            found = replace(found, text=f"{found.text}{told}: each gets a part of the messages")
+            shared = f". Another source of its program (query {listed(shares)}) reads a queue of it too"
+            found = replace(found, text=f"{found.text}{shared}: each gets a part of the messages")
         style = found.style if found.kind is Kind.FINE else "red"
         return found.kind, [
             _line("why", f"{status.get('query')}: {found.text}", style),
@@ -155,7 +155,7 @@ def run(arguments: argparse.Namespace) -> int:
     except Unread as error:
         sys.stderr.write(line(f"spark-stomp: {error}") + "\n")
         return FAILED
-    every = [told(*one) for one in statuses]
+    every = [diagnosed(*one) for one in statuses]
     Screen(sys.stdout).whole(*(text for _, texts in every for text in texts))
     return max(kind.value for kind, _ in every)
 
@@ -198,25 +198,30 @@ def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer
     """
     of_sink, of_source = (status.get("sink") or {}).get("options"), status.get("options") or {}
     by_sink = status.get("waiting_on", "spark") == "spark" and bool(of_sink)
-    told = of_sink if by_sink else status.get("options")
-    if by_sink and told and of_source.get("url") == told.get("url") and "managementUrl" in of_source:
-        told = {"managementUrl": of_source["managementUrl"], **told}
-    if not isinstance(told, Mapping):
+    query_options = of_sink if by_sink else status.get("options")
+    if (
+        by_sink
+        and query_options
+        and of_source.get("url") == query_options.get("url")
+        and "managementUrl" in of_source
+    ):
+        query_options = {"managementUrl": of_source["managementUrl"], **query_options}
+    if not isinstance(query_options, Mapping):
         has_failed = status.get("failure") or status.get("ended")
         why = "the query failed before its source had started" if has_failed else _NO_OPTIONS
         return _Answer(f"not asked: {why}", {})
     if not own:
-        told = _without_addresses(told)
+        query_options = _without_addresses(query_options)
         if not arguments.offline and "url" not in given_options(arguments):
             return _Answer(
                 "not asked: others may have written the status, so name the address yourself: -o url=URL", {}
             )
-    texts, missing = _texts(told, arguments)
+    texts, missing = _texts(query_options, arguments)
     if arguments.offline or missing:
         why = "--offline" if arguments.offline else f"the status has no {', '.join(missing)} of the query"
         return _Answer(f"not asked: {why}", texts)
     # A sink may have a column for it.
-    to = told.get("destination")
+    to = query_options.get("destination")
     queues = ([] if to is None else [str(to)]) if by_sink else _queues(status)
     try:
         options = parse_sink_options(texts).connection
@@ -233,15 +238,17 @@ def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer
         return _Answer(text, texts, error=error)
 
 
-def _without_addresses(told: Mapping[str, Any]) -> dict[str, Any]:
+def _without_addresses(query_options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that others may have written, without those that decide who gets a password, and which."""
-    kept = {key: told[key] for key in told if key not in _NOT_OF_OTHERS}
-    return {"url": None, **kept, **({"password": None} if "passwordFile" in told else {})}
+    kept = {key: query_options[key] for key in query_options if key not in _NOT_OF_OTHERS}
+    return {"url": None, **kept, **({"password": None} if "passwordFile" in query_options else {})}
 
 
-def _texts(told: Mapping[str, Any], arguments: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
+def _texts(
+    query_options: Mapping[str, Any], arguments: argparse.Namespace
+) -> tuple[dict[str, str], list[str]]:
     """The options for a connection, and the keys of those that the query had and that nobody has given."""
-    of_query = {key: text for key, text in told.items() if key in _CONNECTING}
+    of_query = {key: text for key, text in query_options.items() if key in _CONNECTING}
     texts = {key.lower(): text for key, text in of_query.items() if isinstance(text, str)}
     given = given_options(arguments)
     if arguments.login:

@@ -157,10 +157,10 @@ class QueryRuntime:
             is_stopping=self._stopping,
             number=1 if self._status is None else self._status.number,
             observed=observed,
-            told=self._options.told,
+            given_texts=self._options.given_texts,
             sharing=self._neighbours.sharing,
             of_unfit={name: UnfitPart(one).shown() for name, one in self._receivers.odd.unfit.items()},
-            of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.told.items()},
+            of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.answers.items()},
         ).shown()
 
     def _observed(self) -> Observed:
@@ -194,7 +194,9 @@ class QueryRuntime:
 
     def _have_looked(self) -> None:
         """The broker was asked, which is a time to look for other sources too."""
-        self._receivers.keep(queue for queue, one in self._standings.told.items() if one.standing.forgetful)
+        self._receivers.keep(
+            queue for queue, one in self._standings.answers.items() if one.standing.forgetful
+        )
         self._neighbours.look()
         self._receivers.news.tell()
 
@@ -213,7 +215,7 @@ class QueryRuntime:
                 waiting=self._logs.rows.waiting,
                 rate=rate,
                 in_empty_batch=self.in_empty_batch,
-                told=self._standings.told,
+                answers=self._standings.answers,
             )
         )
 

@@ -187,13 +187,13 @@ def _withheld(options: SourceOptions, look: LookReading, peer: str) -> dict[str,
     for queue in options.destinations[:_MOST_ASKED]:
         try:
             asked_at = time.monotonic()
-            told = standing(options.connection, look.dialect, queue, peer, options.selector)
+            figures = standing(options.connection, look.dialect, queue, peer, options.selector)
         except StompError as error:
             log.debug("how much waits in %s is not known: %s", queue, error)
             break
         settled = asked_at >= look.last_active + look.dialect.asks.settling
-        if told.withheld and (settled or not look.taken.total()):
-            found[queue] = told.withheld
+        if figures.withheld and (settled or not look.taken.total()):
+            found[queue] = figures.withheld
     return found
 
 

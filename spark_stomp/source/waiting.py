@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
-from spark_stomp.brokers.standing import Told, waits
+from spark_stomp.brokers.standing import QueueAnswer, waits
 from spark_stomp.logs import get_log
 from spark_stomp.quoting import counted, duration, listed
 from spark_stomp.receiver import ReceiverStatus
@@ -67,7 +67,7 @@ class QuerySnapshot:
     - ``proved``: whether there is evidence of the commit of all planned batches.
     - ``waiting``: rows that are in no committed batch.
     - ``rate``: messages received in a second.
-    - ``told``: what the broker told of the queues, by their names.
+    - ``answers``: what the broker told of the queues, by their names.
     """
 
     now: float
@@ -79,7 +79,7 @@ class QuerySnapshot:
     waiting: int
     rate: float
     in_empty_batch: bool = False
-    told: Mapping[str, Told] = field(default_factory=dict)
+    answers: Mapping[str, QueueAnswer] = field(default_factory=dict)
 
 
 def waiting_for(known: QuerySnapshot) -> Waiting:
@@ -191,11 +191,13 @@ def _missing(missing: Mapping[str, float | None]) -> Waiting:
 
 def _nothing_new(known: QuerySnapshot) -> Waiting:
     """With what the broker told of the queues since the query has nothing more of them."""
-    told = [known.told.get(queue) for queue in {name for one in known.statuses for name in one.destinations}]
+    answers = [
+        known.answers.get(queue) for queue in {name for one in known.statuses for name in one.destinations}
+    ]
     quiet = max(one.last_active for one in known.statuses)
-    every = [one for one in told if one is not None and one.asked_at >= quiet + _SETTLED]
+    every = [one for one in answers if one is not None and one.asked_at >= quiet + _SETTLED]
     on = "withheld" if any(one.standing.withheld for one in every) else "broker"
-    if every and (on == "withheld" or len(every) == len(told)):
+    if every and (on == "withheld" or len(every) == len(answers)):
         return Waiting(on, nothing_new(waits((one.standing for one in every), sum(one.own for one in every))))
     return Waiting(on, nothing_new(_EMPTY_OR_TAKEN))
 
@@ -236,15 +238,15 @@ class Monitor:
         self._worker.stop(0.0)
 
     def _run(self) -> None:
-        told = False
+        was_logged = False
         while self._worker.goes_on(_PERIOD):
             try:
                 self.observe(time.monotonic())
             except Exception:  # no figure may end the thread, and what it said last is no news
                 self.observed = Observed()
-                if not told:
+                if not was_logged:
                     log.exception("what the query waits for is not known")
-                told = True
+                was_logged = True
 
     def observe(self, now: float) -> None:
         """Look once. ``now`` is the monotonic time."""

@@ -131,5 +131,5 @@ def _is_without_jvm(error: Any) -> bool:
         ]
         return str(raised_in).startswith("py4j.")
     kind = type(error)
-    told = _NO_ANSWER.get(kind.__name__) if kind.__module__ == "py4j.protocol" else None
-    return told is not None and told.match(str(error)) is not None
+    no_answer = _NO_ANSWER.get(kind.__name__) if kind.__module__ == "py4j.protocol" else None
+    return no_answer is not None and no_answer.match(str(error)) is not None

@@ -151,7 +151,7 @@ class SinkPart(Part):
     @Figure()
     def options(self) -> dict[str, str | None]:
         """The options that the sink was given; null in place of what may be a secret."""
-        return dict(self.of.told)
+        return dict(self.of.given_texts)
 
     @Time()
     def started_at(self) -> float | None:
