@@ -194,9 +194,7 @@ class QueryRuntime:
 
     def _have_looked(self) -> None:
         """The broker was asked, which is a time to look for other sources too."""
-        self._receivers.keep(
-            queue for queue, one in self._standings.answers.items() if one.standing.forgetful
-        )
+        self._receivers.keep(name for name, one in self._standings.answers.items() if one.standing.forgetful)
         self._neighbours.look()
         self._receivers.news.tell()
 

@@ -171,13 +171,13 @@ class TestRefused:
         self, begun: Query, devbroker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         begun.journal.rename(tmp_path / "elsewhere")
-        told = r"up to message 20, 10 of them in a batch that is not committed, .*moved away or deleted"
-        with pytest.raises(JournalMissing, match=told):
+        problem = r"up to message 20, 10 of them in a batch that is not committed, .*moved away or deleted"
+        with pytest.raises(JournalMissing, match=problem):
             begun.begin().read()
         # Tolerated, it goes on with what comes.
         run = begun.again(failOnDataLoss="false")
         assert run.read() == []
-        assert re.search(f"failOnDataLoss=false: .*{told}", caplog.text)
+        assert re.search(f"failOnDataLoss=false: .*{problem}", caplog.text)
         run.commit()
         devbroker.publish_many(QUEUE, texts(20, 5))
         left = begun.left(texts(10, 10))
@@ -278,8 +278,8 @@ class TestRefused:
         query.end()
         query.committed, query.planned = original
         assert bodies(query.begin().read()) == bodies(planned)
-        told = "the checkpoint knows of commits up to 10 of the journal, the journal of commits up to 20"
-        assert caplog.text.count(told) == 1
+        warning = "the checkpoint knows of commits up to 10 of the journal, the journal of commits up to 20"
+        assert caplog.text.count(warning) == 1
 
     def test_a_first_batch_whose_copy_went_on(self, query: Query, caplog: pytest.LogCaptureFixture) -> None:
         planned = query.receive(0, 10)

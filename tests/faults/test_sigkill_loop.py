@@ -201,7 +201,7 @@ Tell = Callable[..., None]
 def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
     """Fails if anything was lost; shows the result. A run of the usual length puts it into the page too."""
 
-    def told(loop: Loop, audit: Audit, place: str, case: str, ids: bool = False) -> None:
+    def judge(loop: Loop, audit: Audit, place: str, case: str, ids: bool = False) -> None:
         assert not audit.missing and not audit.unknown, f"{audit}; {loop}"
         by = ", ".join(f"{count} after {name}" for name, count in loop.doubles.items() if count)
         stuck = f", {loop.stuck} stuck until the broker was restarted" if loop.stuck else ""
@@ -215,7 +215,7 @@ def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
         if USUAL["ROUNDS"] <= ROUNDS:
             put(place, f"{line}\n")
 
-    return told
+    return judge
 
 
 @pytest.mark.parametrize(

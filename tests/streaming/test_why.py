@@ -82,9 +82,9 @@ class OnCall:
         """What the three lines say; the last two begin so."""
         self._capsys.readouterr()
         code = main(["why", str(self.checkpoint)])
-        told = dict(re.findall(r"^(\w+) +(.*)$", self._capsys.readouterr().out, re.MULTILINE))
-        assert re.fullmatch(f"checkpoint: {why}", told["why"]), told
-        assert re.match(broker, told["broker"]) and told["next"].startswith(step), told
+        facts = dict(re.findall(r"^(\w+) +(.*)$", self._capsys.readouterr().out, re.MULTILINE))
+        assert re.fullmatch(f"checkpoint: {why}", facts["why"]), facts
+        assert re.match(broker, facts["broker"]) and facts["next"].startswith(step), facts
         assert code == kind.value
 
     @contextmanager

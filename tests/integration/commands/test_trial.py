@@ -377,17 +377,17 @@ class TestTheQueue:
         assert "given back; messages of the trial may be left in it" in done.err
 
     @pytest.mark.parametrize(
-        ("arguments", "told"),
+        ("arguments", "error"),
         [
             (["--scratch", "/topic/a"], "/topic/a is a topic, which keeps no messages"),
             (["/queue/a", "--scratch", QUEUE], "give DESTINATION or --scratch"),
         ],
     )
     def test_is_a_queue_and_the_only_destination(
-        self, devbroker: DevBroker, command: Command, arguments: list[str], told: str
+        self, devbroker: DevBroker, command: Command, arguments: list[str], error: str
     ) -> None:
         done = command("probe", devbroker.url, *arguments)
-        assert done.code == 2 and told in done.err
+        assert done.code == 2 and error in done.err
 
     def test_that_is_refused(self, probed: Probed) -> None:
         (code, out, _), _ = probed(core.Broker, refuse=[QUEUE])

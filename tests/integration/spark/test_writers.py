@@ -129,8 +129,8 @@ class TestLogLines:
         for now in range(100, 125):
             progress.add("run", 2, float(now))
         # Before a colon are the names that an earlier test has set for this thread.
-        told = [message.rpartition(": ")[2] for message in caplog.messages]
-        assert told == [f"{count} messages confirmed by the broker" for count in (2, 20, 20)]
+        texts = [message.rpartition(": ")[2] for message in caplog.messages]
+        assert texts == [f"{count} messages confirmed by the broker" for count in (2, 20, 20)]
 
 
 class TestTimes:

@@ -122,8 +122,8 @@ def test_everything_stays_in_its_place(columns: int) -> None:
 
 def test_what_went_wrong_last_and_when() -> None:
     other = replace(AWAY, last_error="[STOMP_HEARTBEAT_LOST] nothing came", last_error_at=NOW - 700)
-    told = shown(status(receiver(), receiver(AWAY), receiver(BACK), receiver(other), sink=FAILED_SINK), 120)
-    assert re.findall(r"^last error +(.*)$", told, re.MULTILINE) == [
+    text = shown(status(receiver(), receiver(AWAY), receiver(BACK), receiver(other), sink=FAILED_SINK), 120)
+    assert re.findall(r"^last error +(.*)$", text, re.MULTILINE) == [
         r"1 min 0 s ago, sink: batch 42 was not finished\x1b[2J",
         "1.0 s ago, /queue/a#1 and 1 more: [STOMP_CONNECT_FAILED] cannot connect to b:61613",
         "11 min 40 s ago, /queue/a#3: [STOMP_HEARTBEAT_LOST] nothing came",
@@ -353,8 +353,8 @@ def test_a_process_that_is_gone_is_not_waited_for() -> None:
 def test_a_journal_and_a_sink() -> None:
     sink = {"written_at": iso(NOW - 2), "receipt_p50_seconds": 0.0031, "resent": 7, "blocked_seconds": 12.0}
     journal = {"first": 10, "committed": 4_000, "end": 5_000, "bytes": 12_300_000, "waiting": 3}
-    told = shown(status(journal=journal, sink=SINK | sink), 180).splitlines()
-    assert cells(told[4:7]) == [
+    rows = shown(status(journal=journal, sink=SINK | sink), 180).splitlines()
+    assert cells(rows[4:7]) == [
         *(
             "first 10",
             "committed 4,000",
@@ -368,15 +368,15 @@ def test_a_journal_and_a_sink() -> None:
 
 
 def test_a_sink_alone() -> None:
-    told = shown({key: SINK[key] for key in ("version", "query", "run", "host")} | {"sink": SINK}, 180)
-    head, facts = told.splitlines()
+    text = shown({key: SINK[key] for key in ("version", "query", "run", "host")} | {"sink": SINK}, 180)
+    head, facts = text.splitlines()
     assert head == "flights  sink only   run a1 on here"
     assert cells([facts]) == ["written -", "batch 41", "confirmed 12,345", "receipts p50 -", "p99 -"]
 
 
 def test_cells_do_not_touch() -> None:
-    told = shown(status(sink=SINK | {"confirmed": 10**19}), 80)
-    assert re.search(r"confirmed 10,000,000\S+  receipts p50 -", told), told
+    text = shown(status(sink=SINK | {"confirmed": 10**19}), 80)
+    assert re.search(r"confirmed 10,000,000\S+  receipts p50 -", text), text
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])
@@ -392,8 +392,8 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
 
 
 def test_a_long_name_is_shown_whole() -> None:
-    told = shown(status() | {"receivers": {f"/queue/{'x' * 80}.orders#0": receiver()}}, 80)
-    names = [line.split("  ")[0] for line in told.partition("RECEIVER")[2].splitlines()[1:]]
+    text = shown(status() | {"receivers": {f"/queue/{'x' * 80}.orders#0": receiver()}}, 80)
+    names = [line.split("  ")[0] for line in text.partition("RECEIVER")[2].splitlines()[1:]]
     assert "".join(names) == f"/queue/{'x' * 80}.orders#0"
 
 
@@ -404,5 +404,5 @@ def test_receivers_for_which_there_is_no_room_are_counted() -> None:
 
 
 def test_a_status_that_lacks_what_an_older_release_did_not_write() -> None:
-    told = shown(status() | {"receivers": {"/queue/a#0": {"connected": True}}, "totals": None})
-    assert "/queue/a#0" in told
+    text = shown(status() | {"receivers": {"/queue/a#0": {"connected": True}}, "totals": None})
+    assert "/queue/a#0" in text

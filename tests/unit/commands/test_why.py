@@ -62,9 +62,9 @@ def says(capsys: pytest.CaptureFixture[str], checkpoint: Path) -> tuple[int, str
     """The exit code, the first line and the third."""
     capsys.readouterr()
     code = main(["why", str(checkpoint), "--offline"])
-    told = dict(re.findall(r"^(\w+) +(.*)$", capsys.readouterr().out, re.MULTILINE))
-    assert told["broker"].startswith("not asked: ")
-    return code, told["why"].removeprefix("orders: "), told["next"]
+    facts = dict(re.findall(r"^(\w+) +(.*)$", capsys.readouterr().out, re.MULTILINE))
+    assert facts["broker"].startswith("not asked: ")
+    return code, facts["why"].removeprefix("orders: "), facts["next"]
 
 
 STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
@@ -262,10 +262,10 @@ def test_what_it_says(
     step: str,
 ) -> None:
     write(checkpoint, **of_source(**keys))
-    code, text, told = says(capsys, checkpoint)
+    code, text, following = says(capsys, checkpoint)
     assert (code, text) == (kind.value, why)
     # Two end in what the broker is like.
-    assert told == step or (told.startswith(step) and kind in (Kind.WITHHELD, Kind.GONE))
+    assert following == step or (following.startswith(step) and kind in (Kind.WITHHELD, Kind.GONE))
 
 
 class TestWhatTheProgramHasKept:
@@ -307,8 +307,8 @@ class TestWhatTheProgramHasKept:
     def test_it_failed_before_its_source(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         keep_end(str(checkpoint), self.ERROR, None)
         assert main(["why", str(checkpoint)]) == Kind.FAILED.value
-        told = capsys.readouterr().out
-        assert "broker  not asked: the query failed before its source had started\n" in told
+        printed = capsys.readouterr().out
+        assert "broker  not asked: the query failed before its source had started\n" in printed
 
     def test_a_query_that_has_never_run(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         keep_end(str(checkpoint), self.ERROR, None)
