@@ -328,15 +328,15 @@ def read_rows(batch: FrameBatch, marks: BodyMarks = NO_MARKS) -> FrameRows:
     area = area_of(batch)
     read = Bodies(area.starts.copy())
     parts: list[tuple[Ints, Headers]] = []
-    left = np.ones(len(area), bool)
+    remaining = np.ones(len(area), bool)
     not_text: dict[int, list[str]] = {}
     for found in read_layouts(area, batch.version):
         read.starts[found.rows] += found.sizes
         if marks.message is None or not found.headers.has(marks.message):
-            left[found.rows] = False
+            remaining[found.rows] = False
             not_text |= {int(found.rows[row]): names for row, names in found.headers.not_text().items()}
             parts.append((found.rows, found.headers))
-    rest = np.flatnonzero(left)
+    rest = np.flatnonzero(remaining)
     if rest.size:
         exact = area.subset(rest)
         frames = exact_frames(exact, batch.version)

@@ -276,17 +276,17 @@ def read_layouts(frames: Area, version: str) -> Iterator[Uniform]:
     area = beginnings(frames)
     lf = line_feeds(area.array)
     first = first_feeds(area, lf)
-    left = np.arange(len(area))
+    remaining = np.arange(len(area))
     for _ in range(min(_MOST_LAYOUTS, 1 + len(area) // _WORTHWHILE)):
-        if not left.size:
+        if not remaining.size:
             return
-        found = uniform_headers(area.subset(left), lf, first[left], version)
+        found = uniform_headers(area.subset(remaining), lf, first[remaining], version)
         if found is None:
-            left = left[1:]
+            remaining = remaining[1:]
         else:
             if found.rows.size:
-                yield found._replace(rows=left[found.rows])
-            left = np.delete(left, found.alike)
+                yield found._replace(rows=remaining[found.rows])
+            remaining = np.delete(remaining, found.alike)
 
 
 def uniform_headers(area: Area, lf: Positions, first: Ints, version: str) -> Uniform | None:

@@ -136,21 +136,21 @@ _Found: TypeAlias = dict[tuple[str, ...], _Values]
 
 def read_layouts(texts: pa.Array, kind: pa.StructType) -> Iterator[tuple[Ints, pa.Array]]:
     """Rows, and what they say, a layout at a time. Rows that are in none are left to the exact path."""
-    left, failures = np.arange(len(texts)), 0
+    remaining, failures = np.arange(len(texts)), 0
     for turn in range(_MOST_TRIES):
-        if len(left) < _FEW or failures == _MOST_FAILURES:
+        if len(remaining) < _FEW or failures == _MOST_FAILURES:
             return
-        layout = _layout(texts[int(left[turn * _STRIDE % len(left)])].as_py(), kind)
+        layout = _layout(texts[int(remaining[turn * _STRIDE % len(remaining)])].as_py(), kind)
         if layout is None:
             failures += 1
             continue
-        some = texts if len(left) == len(texts) else texts.take(array_of(left))
+        some = texts if len(remaining) == len(texts) else texts.take(array_of(remaining))
         fits = flags_of(pc.match_substring_regex(some, rf"\A{_pattern(layout.pieces)}\z"))
-        rows, values, good = left[fits], *_read(some.filter(_bools(fits)), layout, kind)
+        rows, values, good = remaining[fits], *_read(some.filter(_bools(fits)), layout, kind)
         if good is not None and not good.all():
             rows, values = rows[good], values.filter(_bools(good))
-        failures += len(rows) * _MOST_TRIES < len(left)
-        left = left[~fits]
+        failures += len(rows) * _MOST_TRIES < len(remaining)
+        remaining = remaining[~fits]
         if len(rows):
             yield rows, values
 

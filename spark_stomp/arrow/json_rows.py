@@ -73,10 +73,10 @@ def json_rows(bodies: pa.Array, kind: pa.DataType, *, others: bool = False) -> J
     parts: list[tuple[Ints, pa.Array]] = []
     if pa.types.is_struct(kind) and (texts := as_utf8(bodies)) is not None:
         parts = [*read_layouts(texts, kind)]
-    left = np.ones(len(bodies), bool)
+    remaining = np.ones(len(bodies), bool)
     for rows, _ in parts:
-        left[rows] = False
-    rest = np.flatnonzero(left)
+        remaining[rows] = False
+    rest = np.flatnonzero(remaining)
     exact = _exact(bodies if len(rest) == len(bodies) else bodies.take(array_of(rest)), kind, others)
     if not parts:
         return exact
@@ -220,14 +220,14 @@ def _object_or_twin(pairs: list[tuple[str, object]]) -> object:
 def _path_of_twin(document: object) -> str:
     """The path of the first twin in a document that has one."""
     # Each with the names above it, as a chain: a body may have a million fields below a long name.
-    left: list[tuple[object, Any]] = [(document, None)]
-    while type(left[-1][0]) is not _Twin:
-        one, above = left.pop()
+    remaining: list[tuple[object, Any]] = [(document, None)]
+    while type(remaining[-1][0]) is not _Twin:
+        one, above = remaining.pop()
         if type(one) is dict:
-            left += [(part, (f".{name}", above)) for name, part in reversed(one.items())]
+            remaining += [(part, (f".{name}", above)) for name, part in reversed(one.items())]
         elif type(one) is list:
-            left += [(part, ("[]", above)) for part in reversed(one)]
-    twin, above = left[-1]
+            remaining += [(part, ("[]", above)) for part in reversed(one)]
+    twin, above = remaining[-1]
     parts = [f".{twin}"]
     while above is not None:
         part, above = above

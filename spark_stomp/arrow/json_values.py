@@ -147,15 +147,15 @@ def fits_variant(value: object) -> bool:
 
 
 def _variant_problem(value: object) -> str | None:
-    left = [value]
-    while left:
-        one = left.pop()
+    remaining = [value]
+    while remaining:
+        one = remaining.pop()
         if type(one) is dict:
             if not finds_names(one):
                 return "names that Spark does not find in a variant"
-            left += one.values()
+            remaining += one.values()
         elif type(one) is list:
-            left += one
+            remaining += one
         elif isinstance(one, (Whole, Fraction)) and not _PLAIN.fullmatch(one) and _double(one) is None:
             return "a number that variant does not have exactly"
     return None

@@ -101,9 +101,11 @@ def _of_sink(sink: Status, failure: str | None) -> Diagnosis:
 
 
 def _ended(status: Status, failure: str | None) -> Diagnosis:
-    left = (status.get("totals") or {}).get("rows_waiting")
+    uncommitted = (status.get("totals") or {}).get("rows_waiting")
     again = (
-        f". {counted(left, 'message')} in no committed batch: the next run gets them again" if left else ""
+        f". {counted(uncommitted, 'message')} in no committed batch: the next run gets them again"
+        if uncommitted
+        else ""
     )
     ago = duration(age(status.get("written_at")))
     if failure is None and not status.get("unfinished"):

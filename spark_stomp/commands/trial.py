@@ -218,10 +218,10 @@ class Trial:
                 continue
             number, offset = self._sent.get(event.body), self.dialect.offset_header
             if number is None or (offset and event.get(offset) is not None):
-                left = "; messages of the trial may be left in it" if self._sent else ""
+                remark = "; messages of the trial may be left in it" if self._sent else ""
                 raise UsageError(
                     f"{self._queue} is a stream, or has messages that this trial did not send. --scratch "
-                    f"takes an empty queue that nobody else uses. What was taken was given back{left}"
+                    f"takes an empty queue that nobody else uses. What was taken was given back{remark}"
                 )
             self._deliveries = [*self._deliveries, (number, event)][:_TOO_MANY]
 

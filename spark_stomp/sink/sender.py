@@ -85,7 +85,7 @@ class Sender:
         """What is sent in place of frames to one destination that is refused; None: the task fails."""
         self._refused: str | None = None  # the receipt of the message that the broker refused
         self._ended_alone = 0  # connections in a row
-        self._left_out = 0  # connections that ended because of a message that was then left out
+        self._ended_by_message = 0  # connections that ended because of a message that was then left out
         self._there: set[str] = set()  # queues that exist, as this connection was told
         self._silent: set[str] = set()  # addresses that have confirmed nothing since the last receipt
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
@@ -144,7 +144,7 @@ class Sender:
             self._disconnect()
         return self.figures
 
-    def _nothing_left(self) -> bool:
+    def _all_confirmed(self) -> bool:
         """Whether a connection was open, and the broker has confirmed all that it was given."""
         with self._lock:
             return self._speaks is not None and not self._window.unfinished
@@ -296,7 +296,7 @@ class Sender:
         If all is confirmed, neither a connection that broke nor one that cannot be had is an error: Spark
         would only send all again.
         """
-        while not self._nothing_left():
+        while not self._all_confirmed():
             try:
                 connection = self._connected()
                 with self._lock:
@@ -308,7 +308,7 @@ class Sender:
                 if self._connection is not None:
                     self._connection.failed(error)
                 self._close()
-                if not self._nothing_left():
+                if not self._all_confirmed():
                     self._recover(error)
 
     def _connected(self) -> Connection:
@@ -429,8 +429,8 @@ class Sender:
             return False
         self._window.begin_again()
         self._ended_alone = 0
-        self._left_out += 1
-        if self._left_out > 1 and not self._nothing_left():
+        self._ended_by_message += 1
+        if self._ended_by_message > 1 and not self._all_confirmed():
             time.sleep(self._options.reconnect.first_delay)
         return True
 

@@ -335,7 +335,7 @@ class QueryRuntime:
             return None
         end, shares = chosen
         self._more_waiting = leaves_more(mode, situation, shares)
-        self._log_what_is_left(mode, situation, only=only)
+        self._log_what_remains(mode, situation, only=only)
         if mode is Mode.ONCE:
             self._committer.may_be_the_last()
         self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
@@ -356,7 +356,7 @@ class QueryRuntime:
             self._shown_since, self._shown_until = latest, now + _SHOW_AGAIN
         return self._shown
 
-    def _log_what_is_left(self, mode: Mode, situation: Situation, *, only: bool) -> None:
+    def _log_what_remains(self, mode: Mode, situation: Situation, *, only: bool) -> None:
         # Logged when the batch is cut: at the end of the run Spark no longer reads what this process writes.
         if mode is Mode.WHOLE:
             self._note_withheld(situation)

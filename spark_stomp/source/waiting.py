@@ -134,9 +134,11 @@ def _end_of_run(known: QuerySnapshot, call: OffsetCall) -> Waiting:
     if seen.drain_until < float("inf"):
         ends += f", in {duration(max(0.0, seen.drain_until - known.now))} at most (maxDrainTime)"
     if seen.is_silent and seen.withheld:
-        left = min(WITHHELD_MAX - seen.silence, seen.drain_until - seen.now) - (known.now - seen.now)
+        seconds_left = min(WITHHELD_MAX - seen.silence, seen.drain_until - seen.now) - (known.now - seen.now)
         text = f"{counted(seen.withheld, 'message')} that wait there, that nobody has and that do not come"
-        return Waiting("withheld", f"the broker: {text}; the run ends in {duration(max(0.0, left))} at most")
+        return Waiting(
+            "withheld", f"the broker: {text}; the run ends in {duration(max(0.0, seconds_left))} at most"
+        )
     if not seen.new:
         return Waiting("drain", f"the broker: a first message; the run ends {ends}")
     return Waiting(
@@ -154,11 +156,11 @@ def _more_messages(known: QuerySnapshot, call: OffsetCall) -> Waiting:
         full = "" if why is None else f"; it is full ({why})"
         return Waiting("journal", f"the journal: {counted(known.waiting, 'message')} to become durable{full}")
     if least is not None and known.waiting < least and call.decision is not Decision.CUT:
-        left = call.limits.max_delay - seen.waited - (known.now - seen.now)
+        seconds_left = call.limits.max_delay - seen.waited - (known.now - seen.now)
         return Waiting(
             "messages",
             f"{counted(least - known.waiting, 'more message')} (minMessagesPerTrigger), "
-            f"{duration(max(0.0, left))} at most (maxTriggerDelay)",
+            f"{duration(max(0.0, seconds_left))} at most (maxTriggerDelay)",
         )
     if known.batch is None and known.now - seen.now < _STARTING:
         return Waiting("spark", "Spark, which starts its first batch")

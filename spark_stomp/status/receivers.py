@@ -241,7 +241,7 @@ class TotalsPart(Part):
     of_receivers: list[Figures]
     observed: Observed = field(default_factory=Observed)
     odd: Mapping[str, int] = field(default_factory=dict)
-    left_there: int = 0
+    withheld_count: int = 0
 
     @Counter(label="rows")
     def rows(self) -> int:
@@ -296,7 +296,7 @@ class TotalsPart(Part):
     @Gauge(label="withheld")
     def withheld(self) -> int:
         """At the end of a run: messages that wait at the broker, that nobody has, and that did not come."""
-        return self.left_there
+        return self.withheld_count
 
     @Figure()
     def receivers(self) -> int:

@@ -208,9 +208,9 @@ def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
         line = f"- {case}: {len(loop.schedule)} rounds, {audit}{f' ({by})' if by else ''}{stuck}."
         if ids:
             # What a sink that knows the ids would make of it.
-            left = loop.second_rows_by_id()
-            line = f"{line[:-1]}, {left} by `stable_id`."
-            assert not left, f"{line}; {loop}"
+            second_rows = loop.second_rows_by_id()
+            line = f"{line[:-1]}, {second_rows} by `stable_id`."
+            assert not second_rows, f"{line}; {loop}"
         show(f"{place}\n{line}", capsys)
         if USUAL["ROUNDS"] <= ROUNDS:
             put(place, f"{line}\n")

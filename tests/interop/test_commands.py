@@ -30,9 +30,9 @@ def test_probe_send_and_peek(broker: Broker, tmp_path: Path, capfd: pytest.Captu
 
     free = dialect_named(broker.dialect).browse_headers is not None
     if not free:
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as ended:
             main(["peek", broker.url, queue])
-        assert left.value.code == 2
+        assert ended.value.code == 2
         assert "--yes" in capfd.readouterr().err
     yes = [] if free else ["--yes"]
     assert main(["peek", broker.url, queue, "-n", "2", "--bodies", *yes]) == 0

@@ -88,8 +88,8 @@ def write_journal(folder: Path) -> None:
     opened = open_journal(JournalSettings(str(path), 1 << 20, max_remembered=1_000))
     opened.remember(REMEMBERED)
     opened.close()
-    for left in ("lock", "reserve"):
-        (path / left).unlink(missing_ok=True)
+    for file in ("lock", "reserve"):
+        (path / file).unlink(missing_ok=True)
 
 
 def write_status(folder: Path) -> None:

@@ -35,32 +35,32 @@ class Leaving(core.Broker):
     def leave(self, member: core.Member) -> None:
         for subscription in member.subscriptions.values():
             for handle in [*subscription.unacked]:
-                self.left(subscription, handle)
+                self.comes_back(subscription, handle)
         super().leave(member)
 
-    def left(self, subscription: Subscription, handle: str) -> None:
+    def comes_back(self, subscription: Subscription, handle: str) -> None:
         raise NotImplementedError
 
 
 class Forgetting(Leaving):
     """Deletes them."""
 
-    def left(self, subscription: Subscription, handle: str) -> None:
+    def comes_back(self, subscription: Subscription, handle: str) -> None:
         self.acknowledge(subscription, handle)
 
 
 class Renaming(Leaving):
     """Gives a message another id at each delivery."""
 
-    def left(self, subscription: Subscription, handle: str) -> None:
+    def comes_back(self, subscription: Subscription, handle: str) -> None:
         subscription.unacked[handle].message_id += "x"
 
 
 class Stripping(Renaming):
     """And drops the producer's headers at the second one."""
 
-    def left(self, subscription: Subscription, handle: str) -> None:
-        super().left(subscription, handle)
+    def comes_back(self, subscription: Subscription, handle: str) -> None:
+        super().comes_back(subscription, handle)
         message = subscription.unacked[handle]
         message.head = message.head.replace(trial.OWN_ID.encode(), b"x%d" % message.deliveries)
 

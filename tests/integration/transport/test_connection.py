@@ -89,11 +89,11 @@ class TestSeveralReceipts:
     ) -> list[Event]:
         """What else comes in these rounds, one each ``every`` seconds. After the last nothing comes."""
         others: list[Event] = []
-        left = iter(rounds)
+        rest = iter(rounds)
 
         def poll(_: float) -> list[Event]:
             pause(every)
-            return next(left, [])
+            return next(rest, [])
 
         with connected(broker.url) as connection:
             connection.await_receipts(self.REQUESTS, timeout, others.extend, poll)

@@ -127,7 +127,7 @@ class TestRabbitMQ:
         self, management: Management, monkeypatch: pytest.MonkeyPatch, begin: bytes
     ) -> None:
         monkeypatch.setattr("spark_stomp.transport.standing._TIMEOUT", 0.2)
-        left = threading.Event()
+        gone = threading.Event()
 
         def drip(connection: socket.socket) -> None:
             until = time.monotonic() + PATIENCE
@@ -137,12 +137,12 @@ class TestRabbitMQ:
                     connection.sendall(b" ")
                     time.sleep(0.01)
                 return
-            left.set()
+            gone.set()
 
         with tcp_server(drip) as port:
             with pytest.raises(UnsupportedError, match="managementUrl cannot be asked: timed out"):
                 management.ask(managementUrl=f"http://127.0.0.1:{port}")
-            assert left.wait(PATIENCE)
+            assert gone.wait(PATIENCE)
 
     def test_a_name_whose_look_up_hangs(
         self, management: Management, monkeypatch: pytest.MonkeyPatch

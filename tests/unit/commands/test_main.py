@@ -26,8 +26,8 @@ def called(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[in
     """Exit code, stdout and stderr."""
     try:
         code = main(arguments)
-    except SystemExit as left:
-        code = int(left.code or 0)
+    except SystemExit as ended:
+        code = int(ended.code or 0)
     return code, *capsys.readouterr()
 
 

@@ -189,9 +189,9 @@ class TestTheEndOfARun:
     def test_is_asked_for_again_until_the_figures_are_those_of_now(self, broker: Broker) -> None:
         asking = self.ending()
         assert asking.withheld(1_000.0) is None
-        for self.now, left in ((1_000.5, None), (1_001.0, 5)):
+        for self.now, withheld in ((1_000.5, None), (1_001.0, 5)):
             asking.ask()
-            assert asking.withheld(1_000.0) == left
+            assert asking.withheld(1_000.0) == withheld
         # Something came since.
         assert asking.withheld(1_001.5) is None
         broker.figures = Standing(True, 0, 3, 2)
@@ -202,9 +202,9 @@ class TestTheEndOfARun:
     def test_rabbitmq_is_asked_for_longer(self, broker: Broker) -> None:
         up = ConnectionStatus().subscribed(1.0, dialect_named("rabbitmq"), "b:61613")
         asking = self.ending(receiver("/queue/a", connection=up))
-        for self.now, left in ((1_004.9, None), (1_005.0, 5)):
+        for self.now, withheld in ((1_004.9, None), (1_005.0, 5)):
             asking.ask()
-            assert asking.withheld(1_000.0) == left
+            assert asking.withheld(1_000.0) == withheld
 
     def test_a_queue_whose_figures_are_not_known_yet(self, broker: Broker) -> None:
         broker.figures = Standing(True)
