@@ -118,10 +118,10 @@ def open_message(found: Bodies, row: int, frame: Frame, mark: str) -> Frame:
 
 
 class OpenFrame(NamedTuple):
-    """One message: ``kind`` is the type of its body in AMQP 1.0, ``reason`` why it is not what was sent."""
+    """One message: ``amqp_type`` is its body's type in AMQP 1.0, ``reason`` why it is not what was sent."""
 
     frame: Frame
-    kind: str | None
+    amqp_type: str | None
     reason: str | None
 
 
@@ -132,8 +132,8 @@ def open_frame(frame: Frame, marks: BodyMarks) -> OpenFrame:
     array, stops = np.frombuffer(frame.body + b"\0", np.uint8), np.array([len(frame.body)], np.int64)
     open_bodies(array, found, stops, lambda name: strings([frame.get(name)]), marks)
     body = found.replaced.get(0, frame.body[int(found.starts[0]) :])
-    kind = None if body == frame.body else read_content(frame.body).kind
-    return OpenFrame(Frame(message.command, message.headers, body), kind, found.reasons.get(0))
+    amqp_type = None if body == frame.body else read_content(frame.body).body_type
+    return OpenFrame(Frame(message.command, message.headers, body), amqp_type, found.reasons.get(0))
 
 
 def counted(kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect: str) -> Counter[Oddity]:

@@ -119,13 +119,13 @@ def decode_frames(
 
 def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyColumn | None:
     """The bodies as text or fields; None unless the projection asks for that."""
-    kind = projection.body
-    if kind is None or kind == pa.binary():
+    data_type = projection.body
+    if data_type is None or data_type == pa.binary():
         return None
-    is_text = kind == pa.string()
+    is_text = data_type == pa.string()
     if isinstance(rows, MalformedRows):
         texts = rows.texts()
-        return BodyColumn(texts if is_text else pa.nulls(len(texts), kind), {})
+        return BodyColumn(texts if is_text else pa.nulls(len(texts), data_type), {})
     column = rows.column
     types = _content_types(rows, rules)
     bodies = TextSource(rows.bodies(), types, column("message-id"), column("destination"))
@@ -136,7 +136,7 @@ def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyColumn 
     # Only for a query that has such a body.
     from spark_stomp.arrow.json_rows import json_rows
 
-    found = json_rows(text.values, kind)
+    found = json_rows(text.values, data_type)
     return BodyColumn(found.values, {**found.reasons, **text.reasons})
 
 

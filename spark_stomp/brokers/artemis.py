@@ -149,8 +149,8 @@ def _standing(answers: StompAnswers, selector: str | None) -> Standing:
     ready = messages - unacked - scheduled
     wanted = None if selector is None else _wanted(results["wanted"], ready, unacked)
     passing = queue.get("autoDelete") == "true"
-    kind = _forgetful(queue, settings)
-    return Standing(True, ready, unacked, consumers, alarm, scheduled, wanted, passing, kind)
+    forgetful = _forgetful(queue, settings)
+    return Standing(True, ready, unacked, consumers, alarm, scheduled, wanted, passing, forgetful)
 
 
 def _wanted(count: object, ready: int, unacked: int) -> int:

@@ -192,8 +192,8 @@ def _standing(answers: HttpAnswers) -> Standing:
     if any(type(one) not in (int, type(None)) for one in figures):
         raise TypeError(figures)
     ready, unacked, consumers, delayed = figures
-    kind = PASSING if fields.get("auto_delete") is True else _dropping(fields)
-    return Standing(True, ready, unacked, consumers, alarm, delayed or 0, forgetful=kind)
+    forgetful = PASSING if fields.get("auto_delete") is True else _dropping(fields)
+    return Standing(True, ready, unacked, consumers, alarm, delayed or 0, forgetful=forgetful)
 
 
 def _dropping(fields: Mapping[str, Any]) -> str:

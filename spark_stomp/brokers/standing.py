@@ -57,9 +57,9 @@ class Standing:
             return "is there, and its figures are not known yet"
         waits = "message waits" if self.ready == 1 else "messages wait"
         later = f", {self.scheduled:,} scheduled for later" if self.scheduled else ""
-        kind = f", {self.forgetful}" if self.forgetful else ""
+        forgetful = f", {self.forgetful}" if self.forgetful else ""
         readers = counted(self.consumers, "consumer")
-        return f"{self.ready:,} {waits}{later}, {self.unacked:,} un-acked, {readers}{kind}"
+        return f"{self.ready:,} {waits}{later}, {self.unacked:,} un-acked, {readers}{forgetful}"
 
     @property
     def withheld(self) -> int:

@@ -195,16 +195,16 @@ class Standings:
         if most is None or not readers:
             self._asked_at = begun
 
-    def _warn_of_forgetful(self, queue: str, kind: str) -> None:
+    def _warn_of_forgetful(self, queue: str, forgetful: str) -> None:
         """Warn once of a queue that may delete what this query has and has not committed when a run ends."""
-        if kind:
+        if forgetful:
             self._once.warning(
                 queue,
                 "%s is %s: what this query has received and not committed when it ends may not come again. "
                 "If only the connection breaks, it is kept. Set a journal, or read an ordinary queue with "
                 "a copy of each message",
                 queue,
-                kind,
+                forgetful,
             )
 
     def _judge(self, queue: str, answer: QueueAnswer, readers: Sequence[ReceiverStatus]) -> None:

@@ -149,7 +149,7 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
                 named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in every_label)
                 name = part.metric_of(figure)
                 meaning = figure.meaning.replace("\\", "\\\\")
-                series = metrics[f"# HELP {name} {meaning}\n# TYPE {name} {figure.kind}\n"]
+                series = metrics[f"# HELP {name} {meaning}\n# TYPE {name} {figure.metric_type}\n"]
                 if named in series:
                     # Prometheus would refuse the whole text.
                     raise ValueError(f"two statuses have the same labels: {shown(named, 300)}")

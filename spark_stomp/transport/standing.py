@@ -115,8 +115,8 @@ def _fetched(options: ConnectionOptions, by: ByHttp, destination: str) -> dict[s
             raise UnsupportedError(f"managementUrl cannot be asked: {why}") from None
         if answer.status not in (HTTPStatus.OK, by.accepted.get(name)):
             # A password that is refused is not sent again.
-            kind = LoginNotAccepted if answer.status == HTTPStatus.UNAUTHORIZED else UnsupportedError
-            raise kind(f"managementUrl answers {answer.status} to {path}: {by.refused(answer.status)}")
+            error_class = LoginNotAccepted if answer.status == HTTPStatus.UNAUTHORIZED else UnsupportedError
+            raise error_class(f"managementUrl answers {answer.status} to {path}: {by.refused(answer.status)}")
         answers[name] = answer
     return answers
 

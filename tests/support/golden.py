@@ -123,9 +123,14 @@ def names() -> dict[str, Any]:
         "codes": {name: one.code for name, one in classes.items()},
         "options": {f"{scope} {one.key}": one.default for one in OPTIONS for scope in sorted(one.scopes)},
         "metrics": {
-            part.metric_of(one): one.kind for part in PARTS.values() for one in part.figures() if one.kind
+            part.metric_of(one): one.metric_type
+            for part in PARTS.values()
+            for one in part.figures()
+            if one.metric_type
         },
-        "status": {f"{name} {one.key}": one.kind for name, part in PARTS.items() for one in part.figures()},
+        "status": {
+            f"{name} {one.key}": one.metric_type for name, part in PARTS.items() for one in part.figures()
+        },
     }
 
 

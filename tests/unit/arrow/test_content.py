@@ -288,7 +288,7 @@ class TestOneFrame:
     """As `peek` shows it."""
 
     @pytest.mark.parametrize(
-        ("broker", "body", "lines", "shown", "kind"),
+        ("broker", "body", "lines", "shown", "amqp_type"),
         [
             ("rabbitmq", b"\0Sw\xa1\3abc", [AMQP], b"abc", "string"),
             ("rabbitmq", b"\0Sw\x41", [AMQP], b"true", "boolean"),
@@ -298,10 +298,10 @@ class TestOneFrame:
         ],
     )
     def test_its_body_and_what_that_is(
-        self, broker: str, body: bytes, lines: list[str], shown: bytes, kind: str | None
+        self, broker: str, body: bytes, lines: list[str], shown: bytes, amqp_type: str | None
     ) -> None:
         found = open_frame(read_message(frame(body, *lines), "1.2"), dialect_named(broker).bodies)
-        assert (found.frame.body, found.kind, found.reason) == (shown, kind, None)
+        assert (found.frame.body, found.amqp_type, found.reason) == (shown, amqp_type, None)
         assert found.frame.get("destination") == "/queue/a"
 
     @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ class TestOneFrame:
     )
     def test_why_it_is_not_what_was_sent(self, broker: str, body: bytes, line: str) -> None:
         found = open_frame(read_message(frame(body, line), "1.2"), dialect_named(broker).bodies)
-        assert (found.frame.body, found.kind) == (body, None)
+        assert (found.frame.body, found.amqp_type) == (body, None)
         assert found.reason == rows(broker, frame(body, line))[0][0]["malformed"]
 
 
