@@ -391,8 +391,8 @@ class _Walk:
 
 def _takes_null(data_type: pa.DataType) -> bool:
     """Whether a slot of this type may have a null. Of other types it is text of the layout."""
-    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
-    return any(is_a(data_type) for is_a in numbers)
+    nullable = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    return any(is_a(data_type) for is_a in nullable)
 
 
 def _slot(data_type: pa.DataType, path: tuple[str, ...], text: str, is_text: bool) -> _Slot:

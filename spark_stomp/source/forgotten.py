@@ -52,7 +52,7 @@ class Forgotten:
         """There is no answer, or no subscription that is old enough."""
         self._doubts.pop(queue, None)
 
-    def counted(self, queue: str, answer: QueueAnswer) -> bool:
+    def counts_all(self, queue: str, answer: QueueAnswer) -> bool:
         """Whether the broker counts as many consumers as this query has, so that it can count. It may be
         asked as soon as a connection stands: this answer proves nothing but that."""
         if enough := (answer.standing.consumers or 0) >= answer.own:
@@ -71,7 +71,7 @@ class Forgotten:
         ):
             self.forget(queue)
             return None
-        if self.counted(queue, answer):
+        if self.counts_all(queue, answer):
             self.forget(queue)
             return None
         consumers = standing.consumers or 0

@@ -143,9 +143,9 @@ class QueryRuntime:
         receivers = self._receivers.figures()
         journal = receivers.pop(JOURNAL, None)
         observed = self._observed() if running else Observed(committed_at=self._receivers.committed_at)
-        odd = self._receivers.odd.counts
+        flaws = self._receivers.flaws.counts
         every = [*receivers.values()]
-        totals = TotalsPart(self._logs.rows, self._more_waiting, every, observed, odd, self._withheld)
+        totals = TotalsPart(self._logs.rows, self._more_waiting, every, observed, flaws, self._withheld)
         return QueryPart(
             self._identity,
             totals.shown(),
@@ -159,7 +159,7 @@ class QueryRuntime:
             observed=observed,
             given_texts=self._options.given_texts,
             sharing=self._neighbours.sharing,
-            of_unfit={name: UnfitPart(one).shown() for name, one in self._receivers.odd.unfit.items()},
+            of_unfit={name: UnfitPart(one).shown() for name, one in self._receivers.flaws.unfit.items()},
             of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.answers.items()},
         ).shown()
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from spark_stomp.arrow import Oddity, OnError, RowRules, decode_frames
+from spark_stomp.arrow import Flaw, OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.deadline import Deadline
@@ -109,13 +109,13 @@ class RowSettings:
 
 def read_ranges(ranges: FrameRanges, settings: RowSettings) -> Iterator[pa.RecordBatch]:
     """Fetch the frames of ``ranges`` and decode them. Yields a record batch for about each MiB of frames."""
-    odd: Counter[Oddity] = Counter()
+    flaws: Counter[Flaw] = Counter()
     for ticket in ranges.tickets:
         for batch in fetch(ranges.address, ticket):
             rules = settings.rules(dialect_named(batch.dialect), ranges.streams.get(ticket.log))
-            yield decode_frames(batch, settings.projection, rules, odd)
-    if odd:
-        report(ranges.address, [(*oddity, count) for oddity, count in odd.items()])
+            yield decode_frames(batch, settings.projection, rules, flaws)
+    if flaws:
+        report(ranges.address, [(*flaw, count) for flaw, count in flaws.items()])
 
 
 # Seconds after which a task looks again, although its receiver has no news.

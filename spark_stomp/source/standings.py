@@ -210,7 +210,7 @@ class Standings:
     def _judge(self, queue: str, answer: QueueAnswer, readers: Sequence[ReceiverStatus]) -> None:
         """Give up the connections whose subscription to ``queue`` the broker has forgotten."""
         subscribed = [(one.name, one.connection.connections, one.last_read(queue)) for one in readers]
-        self._forgotten.counted(queue, answer)
+        self._forgotten.counts_all(queue, answer)
         settled = time.time() - max(one.connection.since for one in readers)
         if settled < _PERIOD or any(last is None for _, _, last in subscribed):
             self._forgotten.forget(queue)

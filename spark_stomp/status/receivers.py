@@ -24,7 +24,7 @@ class RowCounts:
 
 
 @dataclass(frozen=True)
-class Unfit:
+class UnfitBodies:
     """Bodies of a destination that do not fit the schema: the first one's reason, and when, since 1970."""
 
     bodies: int
@@ -240,7 +240,7 @@ class TotalsPart(Part):
     leaves_more: bool
     of_receivers: list[Figures]
     observed: Observed = field(default_factory=Observed)
-    odd: Mapping[str, int] = field(default_factory=dict)
+    flaws: Mapping[str, int] = field(default_factory=dict)
     withheld_count: int = 0
 
     @Counter(label="rows")
@@ -266,27 +266,27 @@ class TotalsPart(Part):
     @Counter(trouble=True, label="headers not text")
     def headers_not_text(self) -> int:
         """Messages that tasks have read with a header's value that is not UTF-8, or has a NUL."""
-        return self.odd.get("headers_not_text", 0)
+        return self.flaws.get("headers_not_text", 0)
 
     @Counter(trouble=True, label="bodies undecoded")
     def bodies_undecoded(self) -> int:
         """Bodies that are marked as AMQP 1.0 and cannot be decoded, or as a map of StompJMS."""
-        return self.odd.get("bodies_undecoded", 0)
+        return self.flaws.get("bodies_undecoded", 0)
 
     @Counter(trouble=True, label="bodies lost")
     def bodies_lost(self) -> int:
         """Messages whose headers say that the broker has left the content out."""
-        return self.odd.get("bodies_lost", 0)
+        return self.flaws.get("bodies_lost", 0)
 
     @Counter()
     def bodies_hollow(self) -> int:
         """Messages with a body, such as an empty one, that the broker sends for what it leaves out, too."""
-        return self.odd.get("bodies_hollow", 0)
+        return self.flaws.get("bodies_hollow", 0)
 
     @Counter(trouble=True, label="bodies unfit")
     def bodies_unfit(self) -> int:
         """Bodies that do not fit the fields of the schema; a batch that is read again counts again."""
-        return self.odd.get("bodies_unfit", 0)
+        return self.flaws.get("bodies_unfit", 0)
 
     @Gauge(label="more waiting")
     def more_waiting(self) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_stomp.errors import StompError
 from spark_stomp.status.figure import VERSION, Counter, Figure, Gauge, Part, Time, Word
-from spark_stomp.status.receivers import Figures, Observed, ReceiverPart, TotalsPart, Unfit
+from spark_stomp.status.receivers import Figures, Observed, ReceiverPart, TotalsPart, UnfitBodies
 
 if TYPE_CHECKING:
     from spark_stomp.brokers.standing import QueueAnswer
@@ -152,7 +152,7 @@ class UnfitPart(Part):
 
     prefix = "unfit_"
 
-    unfit: Unfit
+    unfit: UnfitBodies
 
     @Counter(label="unfit", trouble=True)
     def bodies(self) -> int:
