@@ -158,16 +158,16 @@ def _waiting(status: Status) -> Diagnosis:
         received = (status.get("totals") or {}).get("received_per_second", 0.0)
         return Diagnosis(Kind.FINE, "green", "running", f"it works, with {received:,.0f} messages a second")
     since = age(status.get("waiting_since"))
-    on, kind = status.get("waiting_on"), Kind.FINE
+    waiting_on, kind = status.get("waiting_on"), Kind.FINE
     text = f"it has waited for {duration(since)} for {status['waiting_for']}"
     receivers: Mapping[str, Status] = status.get("receivers") or {}
     paused = [age(one["paused_since"]) for one in receivers.values() if one.get("paused_since")]
-    if on == "spark" and (paused or age(status.get("batch_since")) > _LONG):
+    if waiting_on == "spark" and (paused or age(status.get("batch_since")) > _LONG):
         kind = Kind.SLOW
-    elif on == "acks" and since > _SILENT:
+    elif waiting_on == "acks" and since > _SILENT:
         kind = Kind.BLOCKED
-    elif on in ("queue", "deleted", "withheld"):
-        kind = Kind.WITHHELD if on == "withheld" else Kind.QUEUE
+    elif waiting_on in ("queue", "deleted", "withheld"):
+        kind = Kind.WITHHELD if waiting_on == "withheld" else Kind.QUEUE
     quiet = max((age(one["heard_at"]) for one in receivers.values() if one.get("heard_at")), default=0.0)
     if quiet > _SILENT and not paused:
         text += f". Nothing was heard from the broker for {duration(quiet)}"

@@ -262,8 +262,8 @@ def findings(trial: Trial) -> dict[str, Finding]:
     # One that is missing may also have been lost at the cut.
     found[KEPT] = Finding({0: False, MESSAGES: True}.get(count), f"{count} of {MESSAGES} messages")
     order = [*first]
-    at = order.index(trial.acked) if trial.acked is not None else len(order)
-    before, after = {*order[:at]}, {*order[at + 1 :]}
+    place = order.index(trial.acked) if trial.acked is not None else len(order)
+    before, after = {*order[:place]}, {*order[place + 1 :]}
     # With ACKs that also cover earlier messages, those before it need not be redelivered.
     unacked = after or before
     back = len(unacked & again.keys())

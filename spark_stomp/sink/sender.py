@@ -15,7 +15,7 @@ from spark_stomp.logs import Once, get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
-from spark_stomp.sink.progress import Outage, Progress
+from spark_stomp.sink.progress import Outage, ProgressTimer
 from spark_stomp.sink.queues import refusal_of
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
@@ -92,7 +92,7 @@ class Sender:
         self._lock = threading.Lock()
         self._pump: Worker | None = None
         self._window = ReceiptWindow(options.receipt_window, options.receipt_window_bytes)
-        self._progress = Progress(options.receipt_timeout, options.blocked_timeout)
+        self._progress = ProgressTimer(options.receipt_timeout, options.blocked_timeout)
         self._figures = TaskFigures()
         self._unflushed = False
         self._written = 0

@@ -101,7 +101,7 @@ def commit(
             if figures.confirmed:
                 log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
         else:
-            _progress.add((options.checkpoint_location, run), figures.confirmed, time.monotonic())
+            _confirmation_logger.add((options.checkpoint_location, run), figures.confirmed, time.monotonic())
 
 
 def abort(options: SinkOptions, results: Iterable[TaskResult], batch_id: int | None) -> None:
@@ -165,7 +165,7 @@ def _connect(options: SinkOptions) -> None:
             log.info("the connection that proved the login did not end in order: %s", error)
 
 
-class Progress:
+class ConfirmationLogger:
     """Logs how many messages the broker has confirmed since the last line, every ten seconds."""
 
     def __init__(self) -> None:
@@ -184,4 +184,4 @@ class Progress:
 
 # For the whole process: Spark makes a new writer for each commit, but runs many commits in one process.
 _proved = ProvedRuns()
-_progress = Progress()
+_confirmation_logger = ConfirmationLogger()

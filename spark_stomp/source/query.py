@@ -48,7 +48,7 @@ from spark_stomp.status.source import QueryPart, QueuePart, RunIdentity, UnfitPa
 log = get_log(__name__)
 
 _Given = ParamSpec("_Given")
-_Answer = TypeVar("_Answer")
+_Returned = TypeVar("_Returned")
 
 # Seconds.
 _SHUTDOWN = 5.0  # the longest that ending the query may take; Spark does not wait until it has ended
@@ -65,12 +65,12 @@ _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else o
 
 
 def _shown_if_it_fails(
-    call: Callable[Concatenate[QueryRuntime, _Given], _Answer],
-) -> Callable[Concatenate[QueryRuntime, _Given], _Answer]:
+    call: Callable[Concatenate[QueryRuntime, _Given], _Returned],
+) -> Callable[Concatenate[QueryRuntime, _Given], _Returned]:
     """Wrap ``call``, so that the status shows its StompError, which ends the query."""
 
     @wraps(call)
-    def calling(runtime: QueryRuntime, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+    def calling(runtime: QueryRuntime, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Returned:
         try:
             return call(runtime, *args, **kwargs)
         except StompError as error:
