@@ -134,7 +134,7 @@ class _Layout(NamedTuple):
 _Found: TypeAlias = dict[tuple[str, ...], _Values]
 
 
-def read_layouts(texts: pa.Array, data_type: pa.StructType) -> Iterator[tuple[Ints, pa.Array]]:
+def read_json_layouts(texts: pa.Array, data_type: pa.StructType) -> Iterator[tuple[Ints, pa.Array]]:
     """Rows, and what they say, a layout at a time. Rows that are in none are left to the exact path."""
     remaining, failures = np.arange(len(texts)), 0
     for turn in range(_MOST_TRIES):

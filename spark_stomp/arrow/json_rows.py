@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_stomp.arrow.columns import Ints, array_of, as_utf8, strings
-from spark_stomp.arrow.json_layouts import read_layouts
+from spark_stomp.arrow.json_layouts import read_json_layouts
 from spark_stomp.arrow.json_values import (
     VARIANT,
     Fraction,
@@ -72,7 +72,7 @@ def json_rows(bodies: pa.Array, data_type: pa.DataType, *, others: bool = False)
     """
     parts: list[tuple[Ints, pa.Array]] = []
     if pa.types.is_struct(data_type) and (texts := as_utf8(bodies)) is not None:
-        parts = [*read_layouts(texts, data_type)]
+        parts = [*read_json_layouts(texts, data_type)]
     remaining = np.ones(len(bodies), bool)
     for rows, _ in parts:
         remaining[rows] = False
@@ -261,7 +261,7 @@ class _Node(Protocol):
     def array(self) -> pa.Array: ...
 
 
-class _Leaf:
+class _LeafNode:
     def __init__(self, data_type: pa.DataType, path: str) -> None:
         self._leaf, self._path = leaf_of(data_type, path), path
         self._read = self._leaf.read
@@ -279,7 +279,7 @@ class _Leaf:
         return self._leaf.array(self._values)
 
 
-class _Struct:
+class _StructNode:
     def __init__(self, data_type: pa.StructType, path: str) -> None:
         self._data_type, self._path = data_type, path or "the body"
         fields = [data_type.field(number) for number in range(data_type.num_fields)]
@@ -343,7 +343,7 @@ class _Many:
         )
 
 
-class _List(_Many):
+class _ListNode(_Many):
     def __init__(self, data_type: pa.ListType, path: str) -> None:
         super().__init__(data_type)
         self._path = path or "the body"
@@ -360,7 +360,7 @@ class _List(_Many):
         return self._over(self._elements.array())
 
 
-class _Map(_Many):
+class _MapNode(_Many):
     def __init__(self, data_type: pa.MapType, path: str) -> None:
         super().__init__(data_type)
         self._path = path
@@ -386,9 +386,9 @@ class _Map(_Many):
 
 def _node(data_type: pa.DataType, path: str) -> _Node:
     if pa.types.is_struct(data_type) and data_type != VARIANT:
-        return _Struct(data_type, path)
+        return _StructNode(data_type, path)
     if pa.types.is_list(data_type):
-        return _List(data_type, path)
+        return _ListNode(data_type, path)
     if pa.types.is_map(data_type):
-        return _Map(data_type, path)
-    return _Leaf(data_type, path)
+        return _MapNode(data_type, path)
+    return _LeafNode(data_type, path)

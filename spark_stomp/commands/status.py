@@ -34,7 +34,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_stomp.commands import FAILED, FINE, UsageError
-from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
+from spark_stomp.commands.diagnosis import Diagnosis, Health, age, diagnose
 from spark_stomp.commands.screen import Screen, json_line, labelled, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.quoting import counted, duration, line, listed, shown
@@ -154,7 +154,7 @@ def table(status: Status, silence: float, width: int, most: int | None = None) -
     Up to ``most`` receivers are shown, those that are not connected first; without ``most`` all of them.
     """
     found = diagnose(status, silence)
-    lives = bool(status.get("running")) and found.kind is not Kind.GONE
+    lives = bool(status.get("running")) and found.health is not Health.GONE
     yield _head(status, found)
     yield labelled([*_parts(status, width, over=not lives), *_errors(status)], "bold", _NAMES_WIDTH)
     receivers = sorted((status.get("receivers") or {}).items(), key=lambda one: bool(one[1].get("connected")))

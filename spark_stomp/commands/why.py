@@ -49,7 +49,7 @@ from spark_stomp.brokers.known import GENERIC
 from spark_stomp.brokers.standing import Standing, waits
 from spark_stomp.commands import FAILED
 from spark_stomp.commands.connecting import add_option_arguments, given_options, with_login
-from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
+from spark_stomp.commands.diagnosis import Diagnosis, Health, age, diagnose
 from spark_stomp.commands.screen import Screen, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.errors import (
@@ -137,14 +137,14 @@ def run(arguments: argparse.Namespace) -> int:
         _queues(status)
         return status, diagnose(status, place.silence)
 
-    def diagnosed(status: Status, found: Diagnosis) -> tuple[Kind, list[Text]]:
+    def diagnosed(status: Status, found: Diagnosis) -> tuple[Health, list[Text]]:
         report = _with_password(_ask(status, arguments, own=place.is_own), status, found)
         found = _with_report(found, status, report, place.silence)
         if shares := status.get("shares_with"):
             shared = f". Another source of its program (query {listed(shares)}) reads a queue of it too"
             found = replace(found, text=f"{found.text}{shared}: each gets a part of the messages")
-        style = found.style if found.kind is Kind.FINE else "red"
-        return found.kind, [
+        style = found.style if found.health is Health.FINE else "red"
+        return found.health, [
             _line("why", f"{status.get('query')}: {found.text}", style),
             _line("broker", "the same" if report.text in found.text else report.text),
             _line("next", _next_step(found, status, report, arguments.path)),
@@ -157,7 +157,7 @@ def run(arguments: argparse.Namespace) -> int:
         return FAILED
     every = [diagnosed(*one) for one in statuses]
     Screen(sys.stdout).whole(*(text for _, texts in every for text in texts))
-    return max(kind.value for kind, _ in every)
+    return max(health.value for health, _ in every)
 
 
 def _line(label: str, text: str, style: str = "") -> Text:
@@ -335,18 +335,18 @@ def _with_password(report: _BrokerReport, status: Status, found: Diagnosis) -> _
 
 def _with_report(found: Diagnosis, status: Status, report: _BrokerReport, silence: float) -> Diagnosis:
     """The diagnosis, with what the broker said."""
-    runs = status.get("running") and found.kind not in (Kind.FAILED, Kind.GONE, Kind.UNFINISHED)
+    runs = status.get("running") and found.health not in (Health.FAILED, Health.GONE, Health.UNFINISHED)
     if runs and report.alarm is not None:
-        return replace(found, kind=Kind.BLOCKED, text=f"{found.text}. The broker: {report.alarm}")
-    if runs and isinstance(report.error, _AWAY) and found.kind is not Kind.CONNECTION:
-        return replace(found, kind=Kind.CONNECTION, text=f"{found.text}. The broker does not answer")
+        return replace(found, health=Health.BLOCKED, text=f"{found.text}. The broker: {report.alarm}")
+    if runs and isinstance(report.error, _AWAY) and found.health is not Health.CONNECTION:
+        return replace(found, health=Health.CONNECTION, text=f"{found.text}. The broker does not answer")
     unacked = sum(one.get("unacked") or 0 for one in _receivers(status))
     idle = runs and status.get("waiting_on") == "broker" and not unacked
     if idle and report.standing is not None:
         waiting = nothing_new(waits([report.standing], len(_receivers(status))))
         found = diagnose({**status, "waiting_for": waiting}, silence)
-    if idle and report.withheld and found.kind is Kind.FINE and age(status.get("waiting_since")) > _IDLE:
-        return replace(found, kind=Kind.WITHHELD)
+    if idle and report.withheld and found.health is Health.FINE and age(status.get("waiting_since")) > _IDLE:
+        return replace(found, health=Health.WITHHELD)
     return found
 
 
@@ -354,28 +354,28 @@ def _with_report(found: Diagnosis, status: Status, report: _BrokerReport, silenc
 
 
 def _next_step(found: Diagnosis, status: Status, report: _BrokerReport, path: str) -> str:
-    if found.kind is Kind.FAILED:
+    if found.health is Health.FAILED:
         return f"{_correction(found, status, report)}; {_AGAIN}"
-    if found.kind in (Kind.FINE, Kind.WITHHELD) and _is_forgotten(status, report):
+    if found.health in (Health.FINE, Health.WITHHELD) and _is_forgotten(status, report):
         again = "it connects anew by itself within 40 s"
         return f"nothing: the broker has forgotten the query's consumer, and {again}"
-    if found.kind is Kind.FINE:
+    if found.health is Health.FINE:
         return _if_fine(status, report, path)
     host = status.get("host")
     broker = report.dialect or GENERIC
     why_not = broker.asks.why_withheld(_selector(status))
     steps = {
-        Kind.GONE: f"dmesg -T | grep -i 'killed process'  # on {host}: out of memory; of a container look "
+        Health.GONE: f"dmesg -T | grep -i 'killed process'  # on {host}: out of memory; of a container look "
         f"for OOMKilled or exit code 137 (kubectl describe pod, docker inspect); {_AGAIN}",
-        Kind.UNFINISHED: "read the error where the program printed it, or query.exception(); "
+        Health.UNFINISHED: "read the error where the program printed it, or query.exception(); "
         f"spark_stomp.reason(error, {path!r}) in it would have kept it for this line; {_AGAIN}",
-        Kind.CONNECTION: _of_connection(found, status, report),
-        Kind.BLOCKED: broker.blocked,
-        Kind.QUEUE: _of_queue(status),
-        Kind.WITHHELD: f"look at the queue in the broker's management: {why_not}",
-        Kind.SLOW: _in_batch(status),
+        Health.CONNECTION: _of_connection(found, status, report),
+        Health.BLOCKED: broker.blocked,
+        Health.QUEUE: _of_queue(status),
+        Health.WITHHELD: f"look at the queue in the broker's management: {why_not}",
+        Health.SLOW: _in_batch(status),
     }
-    return steps[found.kind]
+    return steps[found.health]
 
 
 def _is_forgotten(status: Status, report: _BrokerReport) -> bool:

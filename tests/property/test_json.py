@@ -244,5 +244,5 @@ def test_the_fast_path_reads_what_producers_write() -> None:
         producer = Producer(random.Random(seed))
         texts = [body.decode(errors="replace") for body in (producer.body() for _ in range(100))]
         total += len(texts)
-        read += sum(len(rows) for rows, _ in json_layouts.read_layouts(strings(texts), KIND))
+        read += sum(len(rows) for rows, _ in json_layouts.read_json_layouts(strings(texts), KIND))
     assert read > total // 5

@@ -18,7 +18,7 @@ from support.tcp import stomp_server, unused_port
 from support.waiting import wait_until
 
 from spark_stomp.brokers.standing import Standing
-from spark_stomp.commands.diagnosis import Kind
+from spark_stomp.commands.diagnosis import Health
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import LoginRefused
 from spark_stomp.options import ConnectionOptions
@@ -82,7 +82,7 @@ class TestOfAQuery:
             wait_until(lambda: path.exists() and '"connected": false' in path.read_text(), what="the loss")
             done = command("why", path)
         facts = lines(done)
-        assert done.code == Kind.CONNECTION.value
+        assert done.code == Health.CONNECTION.value
         assert facts["why"].startswith(f"{QUEUE}: no connection for {QUEUE}#0 for ")
         assert facts["broker"].startswith("[STOMP_CONNECT_FAILED] cannot connect to ")
         assert facts["next"] == STARTS
@@ -91,7 +91,7 @@ class TestOfAQuery:
 def test_what_is_missing_on_this_machine_is_no_fault_of_the_broker(path: Path, command: Command) -> None:
     options = {"url": "stomp+ssl://localhost:1", "destination": QUEUE, "tlsCaFile": "/only/there.pem"}
     done = command("why", write(path, waiting_on="trigger", waiting_for="a trigger", options=options))
-    assert done.code == Kind.FINE.value and "/only/there.pem" in lines(done)["broker"]
+    assert done.code == Health.FINE.value and "/only/there.pem" in lines(done)["broker"]
 
 
 def of_artemis(asked: list[bytes]) -> ScriptedBroker:
@@ -346,7 +346,7 @@ def test_the_worst_of_several_sources_decides(tmp_path: Path, command: Command) 
     write(folder / "status.json", source=1, driver="1", waiting_on="queue", waiting_for="it")
     write(folder / "status-2.json", source=2, driver="1")
     done = command("why", tmp_path, "--offline")
-    assert done.code == Kind.QUEUE.value and done.out.count("why ") == 2
+    assert done.code == Health.QUEUE.value and done.out.count("why ") == 2
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_the_node_of_the_query_hangs_while_another_one_answers(
         receiver = {"connected": True, "destinations": [QUEUE], "peer": own}
         keys = {"waiting_on": "broker", "waiting_for": "it", "options": options}
         done = command("why", write(path, receivers={"r#0": receiver}, **keys))
-        assert done.code == Kind.CONNECTION.value and own in lines(done)["broker"]
+        assert done.code == Health.CONNECTION.value and own in lines(done)["broker"]
         assert lines(done)["why"].endswith(" for it. The broker does not answer")
         # It connects again, to any of them.
         away = receiver | {"connected": False}
@@ -438,7 +438,7 @@ class TestWhatTheBrokerTells:
     ) -> None:
         keys: dict[str, Any] = {"waiting_on": "broker", "waiting_for": "the broker", "waiting_since": since}
         done = self.says(command, path, monkeypatch, Standing(True, 7, 0, 1), **keys)
-        assert done.code == (0 if since is None else Kind.WITHHELD.value)
+        assert done.code == (0 if since is None else Health.WITHHELD.value)
         if since is not None:
             assert lines(done)["next"].startswith("look at the queue in the broker's management: another")
         done = self.says(command, path, monkeypatch, Standing(True, 7, 0, 1, wanted=0), **keys)
@@ -498,7 +498,7 @@ class TestWhatTheBrokerTells:
     def test_an_alarm(self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         figures = Standing(True, 0, 0, 0, "RabbitMQ has an alarm for memory")
         done = self.says(command, path, monkeypatch, figures, waiting_on="spark", waiting_for="Spark")
-        assert done.code == Kind.BLOCKED.value
+        assert done.code == Health.BLOCKED.value
         assert lines(done)["why"].endswith(" for Spark. The broker: RabbitMQ has an alarm for memory")
         assert lines(done)["broker"].endswith("; RabbitMQ has an alarm for memory")
         assert lines(done)["next"].startswith("rabbitmq-diagnostics alarms")
@@ -527,14 +527,14 @@ class TestWhatTheBrokerTells:
             sink.write_text(json.dumps({"version": 1, "query": "q", "options": options}))
             done = command("why", path)
         assert len(sent) == 1 and sent[0].startswith(b"/topic/spark_stomp.")
-        assert done.code == (Kind.BLOCKED.value if blocked else 0)
+        assert done.code == (Health.BLOCKED.value if blocked else 0)
 
 
 def test_a_broker_that_hangs(path: Path, command: Command) -> None:
     """The status of a query without heart-beats looks fine."""
     gone = f"stomp://127.0.0.1:{unused_port()}"
     done = command("why", write(path, options={"url": gone}, waiting_on="broker", waiting_for="it"))
-    assert done.code == Kind.CONNECTION.value
+    assert done.code == Health.CONNECTION.value
     assert lines(done)["why"].endswith(" for it. The broker does not answer")
     assert lines(done)["next"] == STARTS
 

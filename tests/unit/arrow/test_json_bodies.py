@@ -155,7 +155,7 @@ def test_no_frames() -> None:
 
 LAZY = """
 import sys
-from spark_stomp.arrow import Oddity, RowRules, decode_frames
+from spark_stomp.arrow import Flaw, RowRules, decode_frames
 from spark_stomp.columns import Projection
 from spark_stomp.frame_batch import FrameBatch
 

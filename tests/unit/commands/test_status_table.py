@@ -14,7 +14,7 @@ import pytest
 from rich.color import ColorSystem
 
 from spark_stomp.commands.diagnosis import _LAST as RUN
-from spark_stomp.commands.diagnosis import Diagnosis, Kind, diagnose
+from spark_stomp.commands.diagnosis import Diagnosis, Health, diagnose
 from spark_stomp.commands.screen import Screen
 from spark_stomp.commands.status import table
 from spark_stomp.errors import OffsetError
@@ -135,18 +135,18 @@ def test_what_went_wrong_last_and_when() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "kind", "style", "headline", "text"),
+    ("one", "health", "style", "headline", "text"),
     [
         (
             status(),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages",
         ),
         (
             status(unfit={"/queue/a": UNFIT}),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 12 bodies of /queue/a since "
@@ -154,7 +154,7 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(receiver(), unfit={"/queue/b": {**UNFIT, "bodies": 1}, "/queue/a#": UNFIT}),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 12 bodies of /queue/a# since "
@@ -165,7 +165,7 @@ def test_what_went_wrong_last_and_when() -> None:
             status(
                 {**receiver(), "destinations": ["/queue/a"]}, unfit={"/queue/a": {**UNFIT, "bodies": 100}}
             ),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 2 % of the bodies of /queue/a "
@@ -173,14 +173,14 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(receiver(paused_since=NOW - 5)),
-            Kind.SLOW,
+            Health.SLOW,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages",
         ),
         (
             status(batch_since=iso(NOW - 1_900)),
-            Kind.SLOW,
+            Health.SLOW,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages",
@@ -189,37 +189,37 @@ def test_what_went_wrong_last_and_when() -> None:
             status(
                 waiting_on="acks", waiting_for="the broker: receipts of ACKs", waiting_since=iso(NOW - 40)
             ),
-            Kind.BLOCKED,
+            Health.BLOCKED,
             "green",
             "running",
             "it has waited for 40 s for the broker: receipts of ACKs",
         ),
         (
             status(waiting_on="acks", waiting_for="the broker: receipts of ACKs"),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for the broker: receipts of ACKs",
         ),
         (
             status(waiting_on="queue", waiting_for="the broker: a first message in /queue/ordrs"),
-            Kind.QUEUE,
+            Health.QUEUE,
             "green",
             "running",
             "it has waited for 21 s for the broker: a first message in /queue/ordrs",
         ),
         (
             status(receiver(heard_at=NOW - 44)),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. Nothing was heard from the "
             "broker for 44 s",
         ),
-        (status(waiting_for=None), Kind.FINE, "green", "running", "it works, with 4,600 messages a second"),
+        (status(waiting_for=None), Health.FINE, "green", "running", "it works, with 4,600 messages a second"),
         (
             status(receiver(), receiver(AWAY)),
-            Kind.CONNECTION,
+            Health.CONNECTION,
             "red",
             "running, 1 of 2 receivers not connected",
             "no connection for /queue/a#1 for 12 s, 4 attempts failed: [STOMP_CONNECT_FAILED] cannot connect "
@@ -227,7 +227,7 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(running=False),
-            Kind.FINE,
+            Health.FINE,
             "yellow",
             "ended",
             f"{RUN} ended in order 0.0 s ago. 1,000 messages in no committed batch: the next run gets them "
@@ -235,7 +235,7 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(running=False, totals={"withheld": 201}),
-            Kind.WITHHELD,
+            Health.WITHHELD,
             "red",
             "ended, and messages wait",
             f"{RUN} ended 0.0 s ago without 201 messages that wait at the broker, that nobody has, "
@@ -243,14 +243,14 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(waiting_on="withheld", waiting_for="the broker: 201 messages that wait there"),
-            Kind.WITHHELD,
+            Health.WITHHELD,
             "green",
             "running",
             "it has waited for 21 s for the broker: 201 messages that wait there",
         ),
         (
             status(running=False, unfinished=True, totals={}),
-            Kind.UNFINISHED,
+            Health.UNFINISHED,
             "red",
             "ended within a batch",
             f"{RUN} ended 0.0 s ago, and no commit of its last batch was seen: the query failed, in its sink "
@@ -258,14 +258,14 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(running=False, error=OffsetError("no such offset")),
-            Kind.FAILED,
+            Health.FAILED,
             "red",
             "failed",
             f"{RUN} failed 0.0 s ago: [STOMP_OFFSET_INVALID] no such offset",
         ),
         (
             status(written_at=iso(NOW - 45), pid=7, host="there"),
-            Kind.GONE,
+            Health.GONE,
             "red",
             "gone? no sign of life for 45 s",
             f"{RUN}: its process 7 on there was killed, or the machine is away. It wrote its last status 45 "
@@ -274,14 +274,14 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(running=False, sink=FAILED_SINK, totals={}),
-            Kind.UNFINISHED,
+            Health.UNFINISHED,
             "red",
             "ended within a batch",
             "1 min 0 s ago batch 42 was not finished\x1b[2J",
         ),
         (
             status(sink=FAILED_SINK),
-            Kind.UNFINISHED,
+            Health.UNFINISHED,
             "red",
             "running",
             "1 min 0 s ago batch 42 was not finished\x1b[2J. Now it waits for Spark, in batch 12 of 1,000 "
@@ -290,29 +290,29 @@ def test_what_went_wrong_last_and_when() -> None:
         # In an earlier run.
         (
             status(sink=FAILED_SINK | {"failed_at": iso(NOW - 3701)}),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages",
         ),
         (
             {"query": "q", "sink": FAILED_SINK},
-            Kind.UNFINISHED,
+            Health.UNFINISHED,
             "red",
             "sink only, which failed",
             "1 min 0 s ago batch 42 was not finished\x1b[2J",
         ),
         (
             {"query": "q", "sink": SINK | {"written_at": iso(NOW - 5)}},
-            Kind.FINE,
+            Health.FINE,
             "green",
             "sink only",
             "only its sink writes a status, and that finished batch 41 5.0 s ago",
         ),
     ],
 )
-def test_how_a_query_is(one: dict[str, Any], kind: Kind, style: str, headline: str, text: str) -> None:
-    assert replace(diagnosed(one), code=None) == Diagnosis(kind, style, headline, text)
+def test_how_a_query_is(one: dict[str, Any], health: Health, style: str, headline: str, text: str) -> None:
+    assert replace(diagnosed(one), code=None) == Diagnosis(health, style, headline, text)
     assert headline in coloured(one, style)
     assert ("spark-stomp why says more" in shown(one)) == (style == "red")
 
