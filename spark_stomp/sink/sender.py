@@ -172,12 +172,12 @@ class Sender:
         if undeclared is None or not self._window.unsent:
             return
         # Dead letters may be added meanwhile. What was left out needs no queue any more.
-        left_out: set[str] = set()
-        while names := self._window.destinations - self._there - left_out:
+        unneeded: set[str] = set()
+        while names := self._window.destinations - self._there - unneeded:
             destination = min(names)
             question = undeclared(destination)
             waiting = self._window.sent_to(destination) if question else []
-            (self._there if waiting or not question else left_out).add(destination)
+            (self._there if waiting or not question else unneeded).add(destination)
             if question and waiting:
                 ask = partial(refusal_of, self._options.connection, question, connection.peer)
                 refusal = connection.beat_while(ask)

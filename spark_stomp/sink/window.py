@@ -109,10 +109,10 @@ class _Held:
         """Whether there are frames to be sent on this connection."""
         return self.sent < len(self.encoded)
 
-    def go_to(self, frame: int) -> None:
+    def go_to(self, place: int) -> None:
         """The next frame to be sent is this one, or the first one after it that is not confirmed."""
-        rest = self.confirmed[frame:]
-        self.sent = frame + (len(rest) if rest.all() else int(np.argmin(rest)))
+        rest = self.confirmed[place:]
+        self.sent = place + (len(rest) if rest.all() else int(np.argmin(rest)))
 
     def run_end(self) -> int:
         """The end, exclusive, of the frames from ``sent`` on that are not confirmed, and all or none new."""

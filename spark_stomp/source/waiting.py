@@ -254,19 +254,24 @@ class Monitor:
         """Look once. ``now`` is the monotonic time."""
         self._seen.append((now, self._counts()))
         (then, old), (_, new) = self._seen[0], self._seen[-1]
-        received, committed = (
-            (b - a) / (now - then) if now > then else 0.0 for a, b in zip(old, new, strict=True)
-        )
-        self._fastest = max(self._fastest, received + committed)
-        if received + committed < self._fastest * _SLOW:
-            self._fastest = received + committed
+        received, committed = (after - before for before, after in zip(old, new, strict=True))
+        seconds = now - then if now > then else float("inf")
+        rate = (received + committed) / seconds
+        self._fastest = max(self._fastest, rate)
+        if rate < self._fastest * _SLOW:
+            self._fastest = rate
             give_back_memory()
-        waiting = self._look(received)
+        waiting = self._look(received / seconds)
         on = None if waiting is None else waiting.on
         if on != self._on:
             self._on, self._began, self._due = on, now, now + _FIRST
             self._since = None if waiting is None else now
-        self.observed = Observed(waiting, by_the_clock(self._since), received=received, committed=committed)
+        self.observed = Observed(
+            waiting,
+            by_the_clock(self._since),
+            received_per_second=received / seconds,
+            committed_per_second=committed / seconds,
+        )
         waited = now - self._began
         if waiting is not None and now >= self._due:
             log.info("waiting for %s: %s so far", waiting.text, duration(waited))

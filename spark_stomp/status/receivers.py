@@ -46,16 +46,16 @@ class Observed:
     """What was seen of a query that runs.
 
     ``since`` is when the wait began, ``batch_since`` when the end of the batch was chosen in which Spark is,
-    ``committed_at`` when the last commit was proved, all in seconds since 1970. ``received`` and
-    ``committed`` are messages a second, over the last ten seconds.
+    ``committed_at`` when the last commit was proved, all in seconds since 1970. ``received_per_second``
+    and ``committed_per_second`` are over the last ten seconds.
     """
 
     waiting: Waiting | None = None
     since: float | None = None
     batch_since: float | None = None
     committed_at: float | None = None
-    received: float = 0.0
-    committed: float = 0.0
+    received_per_second: float = 0.0
+    committed_per_second: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -251,12 +251,12 @@ class TotalsPart(Part):
     @Gauge(label="committed/s", passing=True)
     def rows_per_second(self) -> float:
         """`rows` a second, over the last ten seconds."""
-        return round(self.observed.committed, 1)
+        return round(self.observed.committed_per_second, 1)
 
     @Gauge(label="received/s", passing=True)
     def received_per_second(self) -> float:
         """`delivered` a second, over the last ten seconds."""
-        return round(self.observed.received, 1)
+        return round(self.observed.received_per_second, 1)
 
     @Gauge(label="waiting")
     def rows_waiting(self) -> int:

@@ -103,12 +103,12 @@ class TaskFigures:
         for name in (one.name for one in fields(self)):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def latency(self, part: float) -> float | None:
+    def latency(self, fraction: float) -> float | None:
         """Seconds within which this fraction of the messages had their receipts; None without messages."""
         counted = np.cumsum(self._latencies)
         if not counted[-1]:
             return None
-        step = int(np.searchsorted(counted, part * counted[-1]))
+        step = int(np.searchsorted(counted, fraction * counted[-1]))
         return float(_LEAST * 2 ** ((step + 1) / _STEPS))
 
 

@@ -31,7 +31,7 @@ LAST = {"last_error": "[STOMP_CONNECT_FAILED] cannot connect to b:61613", "last_
 AWAY = ConnectionStatus(since=NOW - 12, connections=1, attempts=4, **LAST)
 BACK = replace(AWAY, connected=True, connections=2, reconnects=1, attempts=0, since=NOW - 3)
 WAITING = Waiting("spark", "Spark, in batch 12 of 1,000 messages")
-OBSERVED = Observed(WAITING, NOW - 21, received=4600.0, committed=1234.5)
+OBSERVED = Observed(WAITING, NOW - 21, received_per_second=4600.0, committed_per_second=1234.5)
 UNFIT = {"bodies": 12, "reason": "price is a string", "first_at": iso(NOW - 600), "last_at": iso(NOW)}
 SINK = {"version": 1, "query": "flights", "run": "a1", "host": "here", "batch": 41, "confirmed": 12_345}
 FAILED_SINK = {**SINK, "failure": "batch 42 was not finished\x1b[2J", "failed_at": iso(NOW - 60)}

@@ -271,8 +271,8 @@ class TestMonitor:
             counts = (100 * min(now, 20), 50 * min(now, 20))
             monitor.observe(float(now))
         assert rates[15] == 100.0
-        assert monitor.observed.received == 10.0
-        assert monitor.observed.committed == 5.0
+        assert monitor.observed.received_per_second == 10.0
+        assert monitor.observed.committed_per_second == 5.0
 
     def test_an_error_ends_nothing(
         self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
