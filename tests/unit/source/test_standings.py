@@ -36,10 +36,10 @@ def receiver(*queues: str, connection: ConnectionStatus = UP) -> ReceiverStatus:
 
 
 class Broker:
-    """Answers for each queue with ``answers``, or with its figures."""
+    """Answers for each queue with one of ``errors``, or with its figures."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, StompError] = {}
+        self.errors: dict[str, StompError] = {}
         self.asked: list[str] = []
         self.selectors: list[str | None] = []
         self.figures = FIGURES
@@ -50,8 +50,8 @@ class Broker:
         assert peer == "b:61613"
         self.asked.append(queue)
         self.selectors.append(selector)
-        if queue in self.answers:
-            raise self.answers[queue]
+        if queue in self.errors:
+            raise self.errors[queue]
         return self.figures
 
 
@@ -88,7 +88,7 @@ class TestALoginThatIsRefused:
     def asking(self, monkeypatch: pytest.MonkeyPatch, broker: Broker, **options: str) -> Standings:
         self.now = 1_000.0
         monkeypatch.setattr("spark_stomp.source.standings.time.monotonic", lambda: self.now)
-        broker.answers = dict.fromkeys(["/queue/a", "/queue/b"], LoginNotAccepted("no"))
+        broker.errors = dict.fromkeys(["/queue/a", "/queue/b"], LoginNotAccepted("no"))
         return standings(receiver("/queue/a", "/queue/b"), login="ada", **options)
 
     @pytest.mark.parametrize("options", [{}, {"managementUrl": "http://b:15672"}])
@@ -101,7 +101,7 @@ class TestALoginThatIsRefused:
             self.now += 30.0
         assert broker.asked == ["/queue/a"] and asking.answers == {}
         self.now += 600.0
-        broker.answers.clear()
+        broker.errors.clear()
         asking.ask()
         assert broker.asked == ["/queue/a", "/queue/a", "/queue/b"] and len(asking.answers) == 2
 
@@ -150,7 +150,7 @@ def test_an_error_is_no_figure(
     asking = standings(receiver("/queue/a", "/queue/b"), **management)
     asking.ask()
     assert asking.answers.keys() == {"/queue/a", "/queue/b"}
-    broker.answers["/queue/a"] = error
+    broker.errors["/queue/a"] = error
     for _ in range(3):
         asking.ask()
         assert asking.answers.keys() == {"/queue/b"}
@@ -241,12 +241,12 @@ class TestTheEndOfARun:
         "error", [TellsNothing("without a plugin"), LoginNotAccepted("no"), UnsupportedError("a wildcard")]
     )
     def test_a_broker_that_does_not_tell_is_not_waited_for(self, broker: Broker, error: StompError) -> None:
-        broker.answers["/queue/a"] = error
+        broker.errors["/queue/a"] = error
         asking = self.ending()
         assert asking.withheld(1_000.0) == 0
 
     def test_no_queue_is_asked_for_where_the_broker_tells_nothing(self, broker: Broker) -> None:
-        broker.answers["/queue/a"] = TellsNothing("without a plugin")
+        broker.errors["/queue/a"] = TellsNothing("without a plugin")
         asking = self.ending(receiver("/queue/a", "/queue/b"))
         asking.ask()
         assert broker.asked == ["/queue/a"] and asking.withheld(1_000.0) == 0
@@ -325,7 +325,7 @@ def test_an_error_that_nobody_expected_is_no_figure(
 ) -> None:
     answered = threading.Event()
     asking = standings(receiver("/queue/a"), on_answers=answered.set)
-    broker.answers["/queue/a"] = OSError("too many open files")  # type: ignore[assignment]
+    broker.errors["/queue/a"] = OSError("too many open files")  # type: ignore[assignment]
     asking.begin_run_that_ends()
     asking.start()
     assert answered.wait(PATIENCE) and asking.withheld(0.0) == 0
@@ -353,7 +353,7 @@ def test_a_broker_that_does_not_answer_is_not_asked_more_often(
 ) -> None:
     waited: list[float] = []
     monkeypatch.setattr(Worker, "goes_on", lambda _, seconds: waited.append(seconds) or len(waited) < 4)
-    broker.answers["/queue/a"] = AWAY
+    broker.errors["/queue/a"] = AWAY
     standings(receiver("/queue/a"))._run()
     assert waited == [2.0, 30.0, 30.0, 30.0]
 
@@ -361,7 +361,7 @@ def test_a_broker_that_does_not_answer_is_not_asked_more_often(
 def test_the_thread_asks_until_it_is_stopped(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.001)
     asking = standings(receiver("/queue/a"))
-    broker.answers["/queue/a"] = AWAY
+    broker.errors["/queue/a"] = AWAY
     asking.start()
     wait_until(lambda: len(broker.asked) > 3, what="questions")
     (thread,) = [one for one in threading.enumerate() if one.name == "stomp-standings"]
