@@ -140,4 +140,4 @@ class SinkOptions:
     )
     message: MessageOptions = group(MessageOptions)
     notes: tuple[str, ...]
-    told: tuple[tuple[str, str | None], ...] = field(repr=False)
+    given_texts: tuple[tuple[str, str | None], ...] = field(repr=False)

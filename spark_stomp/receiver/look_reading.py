@@ -60,7 +60,7 @@ class LookReading(Reading):
         """How many more messages may be taken."""
         return self._options.max_messages - self.taken.total()
 
-    def left(self, since: float) -> float | None:
+    def seconds_left(self, since: float) -> float | None:
         """How many seconds the read goes on if nothing comes; None once it is complete.
 
         It ends at ``max_drain_time``, or after ``idle_timeout`` of silence. Silence before the monotonic time
@@ -71,9 +71,9 @@ class LookReading(Reading):
         if self.complete:
             return None
         silent = max(since, self._reader.active_at(self.last_active)) + self._options.idle_timeout
-        left = min(silent, self._deadline.at) - time.monotonic()
-        self.is_late = left <= 0 and self._deadline.at < silent
-        return left
+        seconds_left = min(silent, self._deadline.at) - time.monotonic()
+        self.is_late = seconds_left <= 0 and self._deadline.at < silent
+        return seconds_left
 
     # Everything below runs in the receiver's thread.
 
@@ -160,17 +160,17 @@ class LookReading(Reading):
     ) -> tuple[MessageBlock, list[str]]:
         """Take the end marks of browses out of ``block``, and note whose they are.
 
-        ``came`` are the destinations of the frames; those of the frames that are left are returned too.
+        ``came`` are the destinations of the frames; those of the frames that remain are returned too.
         """
         if block.malformed or self.dialect.browse_headers is None or b"browser:end" not in block.heads:
             return block, came
-        parts, left = [], []
+        parts, remaining = [], []
         for (begin, end), destination in zip(pairwise([0, *block.ends]), came, strict=True):
             frame = read_message(block.data[begin:end], version)
             if self.dialect.end_of_browse(frame.get("browser"), frame.get("message-id")):
                 self.ended.add(destination)
             else:
                 parts.append(block.data[begin:end])
-                left.append(destination)
+                remaining.append(destination)
         rest = replace(block, data=b"".join(parts), ends=list(accumulate(map(len, parts))))
-        return rest, left
+        return rest, remaining

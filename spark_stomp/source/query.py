@@ -48,7 +48,7 @@ from spark_stomp.status.source import QueryPart, QueuePart, RunIdentity, UnfitPa
 log = get_log(__name__)
 
 _Given = ParamSpec("_Given")
-_Answer = TypeVar("_Answer")
+_Returned = TypeVar("_Returned")
 
 # Seconds.
 _SHUTDOWN = 5.0  # the longest that ending the query may take; Spark does not wait until it has ended
@@ -65,12 +65,12 @@ _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else o
 
 
 def _shown_if_it_fails(
-    call: Callable[Concatenate[QueryRuntime, _Given], _Answer],
-) -> Callable[Concatenate[QueryRuntime, _Given], _Answer]:
+    call: Callable[Concatenate[QueryRuntime, _Given], _Returned],
+) -> Callable[Concatenate[QueryRuntime, _Given], _Returned]:
     """Wrap ``call``, so that the status shows its StompError, which ends the query."""
 
     @wraps(call)
-    def calling(runtime: QueryRuntime, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+    def calling(runtime: QueryRuntime, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Returned:
         try:
             return call(runtime, *args, **kwargs)
         except StompError as error:
@@ -143,9 +143,9 @@ class QueryRuntime:
         receivers = self._receivers.figures()
         journal = receivers.pop(JOURNAL, None)
         observed = self._observed() if running else Observed(committed_at=self._receivers.committed_at)
-        odd = self._receivers.odd.counts
+        flaws = self._receivers.flaws.counts
         every = [*receivers.values()]
-        totals = TotalsPart(self._logs.rows, self._more_waiting, every, observed, odd, self._withheld)
+        totals = TotalsPart(self._logs.rows, self._more_waiting, every, observed, flaws, self._withheld)
         return QueryPart(
             self._identity,
             totals.shown(),
@@ -157,10 +157,10 @@ class QueryRuntime:
             is_stopping=self._stopping,
             number=1 if self._status is None else self._status.number,
             observed=observed,
-            told=self._options.told,
+            given_texts=self._options.given_texts,
             sharing=self._neighbours.sharing,
-            of_unfit={name: UnfitPart(one).shown() for name, one in self._receivers.odd.unfit.items()},
-            of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.told.items()},
+            of_unfit={name: UnfitPart(one).shown() for name, one in self._receivers.flaws.unfit.items()},
+            of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.answers.items()},
         ).shown()
 
     def _observed(self) -> Observed:
@@ -194,7 +194,7 @@ class QueryRuntime:
 
     def _have_looked(self) -> None:
         """The broker was asked, which is a time to look for other sources too."""
-        self._receivers.keep(queue for queue, one in self._standings.told.items() if one.standing.forgetful)
+        self._receivers.keep(name for name, one in self._standings.answers.items() if one.standing.forgetful)
         self._neighbours.look()
         self._receivers.news.tell()
 
@@ -213,7 +213,7 @@ class QueryRuntime:
                 waiting=self._logs.rows.waiting,
                 rate=rate,
                 in_empty_batch=self.in_empty_batch,
-                told=self._standings.told,
+                answers=self._standings.answers,
             )
         )
 
@@ -335,7 +335,7 @@ class QueryRuntime:
             return None
         end, shares = chosen
         self._more_waiting = leaves_more(mode, situation, shares)
-        self._log_what_is_left(mode, situation, only=only)
+        self._log_what_remains(mode, situation, only=only)
         if mode is Mode.ONCE:
             self._committer.may_be_the_last()
         self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
@@ -356,7 +356,7 @@ class QueryRuntime:
             self._shown_since, self._shown_until = latest, now + _SHOW_AGAIN
         return self._shown
 
-    def _log_what_is_left(self, mode: Mode, situation: Situation, *, only: bool) -> None:
+    def _log_what_remains(self, mode: Mode, situation: Situation, *, only: bool) -> None:
         # Logged when the batch is cut: at the end of the run Spark no longer reads what this process writes.
         if mode is Mode.WHOLE:
             self._note_withheld(situation)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from spark_stomp.arrow import Oddity
+from spark_stomp.arrow import Flaw
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import StompError
 from spark_stomp.frameserver import open_frame_server
@@ -30,11 +30,11 @@ from spark_stomp.receiver import (
     StreamReading,
 )
 from spark_stomp.receiver.status import by_the_clock
+from spark_stomp.source.flaws import FlawCounts
 from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.logs import Logs, SourceLog
 from spark_stomp.source.memory_log import MemoryLog
-from spark_stomp.source.odd_messages import OddMessages
 from spark_stomp.source.offsets import JOURNAL, Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
 from spark_stomp.source.stream_log import StreamLog, find_ends
@@ -104,7 +104,7 @@ class ReceiverGroup:
             self._receivers += [Receiver(one, its, self._tell, StreamReading) for one, its in of_streams]
             self._refusal = DelayedFailure(self._deliveries)
             self._judging = threading.Lock()
-            self.odd = OddMessages()
+            self.flaws = FlawCounts()
             self.frame_server = open_frame_server(options, self.logs.read, self._take_report)
             undo.pop_all()
 
@@ -136,7 +136,7 @@ class ReceiverGroup:
         return JournalLog(self._writer, names, tolerant=tolerant), received
 
     def _take_report(self, kind: str, destination: str, dialect: str, reason: str, count: int) -> None:
-        self.odd.take(Counter({Oddity(kind, destination, dialect, reason): count}))
+        self.flaws.take(Counter({Flaw(kind, destination, dialect, reason): count}))
 
     def start(self) -> None:
         if self._writer is not None:

@@ -65,7 +65,7 @@ _CONTRACT = """
 5.6   source.planning:decide                             never drain_until
 5.7   receiver.pause:BoundedReader.poll                  never room
 5.8   spark.readers:StompStreamReader.latestOffset       never drains_first
-5.9   source.query:QueryRuntime._cut                     drops _log_what_is_left
+5.9   source.query:QueryRuntime._cut                     drops _log_what_remains
 5.10  source.planning:LastBatch.next_waits_until         without min
 5.13  receiver.pause:BoundedReader._rest                 drops _unread
 5.14  receiver.deliveries:Deliveries.room                drops _shed
