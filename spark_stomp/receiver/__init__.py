@@ -15,4 +15,4 @@ from spark_stomp.receiver.status import ReceiverStatus
 from spark_stomp.receiver.stream import FIRST, LATEST, Place, Stream, at, begin_of
 from spark_stomp.receiver.stream_offsets import require_streams, stream_ends
 from spark_stomp.receiver.stream_reading import StreamDeliveries, StreamReading, began_anew
-from spark_stomp.receiver.subscription import ReceiverSettings
+from spark_stomp.receiver.subscription import ReceiverSettings, unknowns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 
 from spark_stomp.brokers import Dialect, Subscription
@@ -187,15 +187,18 @@ def choose_subscription(dialect: Dialect, settings: ReceiverSettings, destinatio
     return Subscription(chosen.id, selector + chosen.headers + options.subscribe_headers)
 
 
+def unknowns(dialect: Dialect, destinations: Iterable[str], *, allow_loss: bool) -> Iterator[str]:
+    """Warnings of what is not known about this broker and these destinations, one line each."""
+    if dialect.unknown is not None:
+        yield dialect.unknown
+    if not allow_loss:
+        yield from filter(None, map(dialect.unknown_kind, destinations))
+
+
 def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
     """Warnings about this broker and these destinations, one line each."""
     options = settings.options
-    if dialect.unknown is not None:
-        yield dialect.unknown
-    for destination in settings.destinations:
-        unknown = dialect.unknown_kind(destination)
-        if unknown is not None and not options.allow_loss:
-            yield unknown
+    yield from unknowns(dialect, settings.destinations, allow_loss=options.allow_loss)
     if dialect.orphans_subscriptions and len(settings.destinations) > 1:
         yield (
             f"if this connection is lost, {dialect.name} may keep the oldest un-acked message of each of its "

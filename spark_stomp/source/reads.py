@@ -44,6 +44,7 @@ from spark_stomp.receiver import (
     began_anew,
     begin_of,
     stream_ends,
+    unknowns,
 )
 from spark_stomp.transport.standing import standing
 
@@ -164,6 +165,11 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
             listed([*withheld]),
             look.dialect.asks.why_withheld(options.selector),
         )
+    _check_whole(options, look)
+
+
+def _check_whole(options: SourceOptions, look: LookReading) -> None:
+    """Warn of what cut the read off. Raise TooManyMessages if more is wanted than the limits allow."""
     cut_off_by = f"maxDrainTime ({options.max_drain_time:g}s)" if look.is_late else None
     if look.too_many:
         _check_capped(options)
@@ -311,12 +317,8 @@ def _check_browses(options: SourceOptions, look: LookReading) -> None:
 def _warn(options: SourceOptions, look: LookReading) -> None:
     """Warn of destinations that may lose messages, and of what the read has cost."""
     dialect = look.dialect
-    if dialect.unknown is not None:
-        log.warning("%s", dialect.unknown)
-    for destination in options.destinations:
-        unknown = dialect.unknown_kind(destination)
-        if unknown is not None and not options.allow_loss:
-            log.warning("%s", unknown)
+    for unknown in unknowns(dialect, options.destinations, allow_loss=options.allow_loss):
+        log.warning("%s", unknown)
     if dialect.browse_limit is not None and options.selector is not None:
         log.warning(
             "the batch read of %s with a selector may miss messages: %s looks only at the first "
@@ -327,19 +329,24 @@ def _warn(options: SourceOptions, look: LookReading) -> None:
         )
     taken = [one for one in options.destinations if not (dialect.is_topic(one) or dialect.browses(one))]
     if taken:
-        cost = "" if dialect.unsubscribe_returns else ". It counts each of them as delivered once more"
-        if dialect.count_limit is not None and look.delivered_before >= dialect.count_limit // 2:
-            cost += (
-                f", the {look.delivered_before + 1}th time (x-delivery-count). A quorum queue drops or "
-                f"dead-letters a message after {dialect.count_limit} unless a policy says otherwise "
-                "(RabbitMQ from 4.0 on). Each action of Spark looks again: keep what it shows with .cache()"
-            )
         log.warning(
             "the batch read of %s took %s and gives all back un-acked, because this broker cannot browse%s",
             listed(taken),
             counted(sum(look.taken[one] for one in taken), "message"),
-            cost,
+            _cost(dialect, look.delivered_before),
         )
+
+
+def _cost(dialect: Dialect, delivered_before: int) -> str:
+    """What it costs messages that they were taken and given back; empty if nothing."""
+    cost = "" if dialect.unsubscribe_returns else ". It counts each of them as delivered once more"
+    if dialect.count_limit is not None and delivered_before >= dialect.count_limit // 2:
+        cost += (
+            f", the {delivered_before + 1}th time (x-delivery-count). A quorum queue drops or "
+            f"dead-letters a message after {dialect.count_limit} unless a policy says otherwise "
+            "(RabbitMQ from 4.0 on). Each action of Spark looks again: keep what it shows with .cache()"
+        )
+    return cost
 
 
 def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[FrameBatch, Dialect]]:

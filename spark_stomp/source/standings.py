@@ -163,37 +163,45 @@ class Standings:
         quiet_since = max((one.last_active for one in statuses), default=begun)
         readers = Counter(name for one in connected for name in one.destinations if name in self._queues)
         self._tried |= bool(readers)
-        at = {queue: one.connection for one in connected for queue in one.destinations}
         answers: dict[str, QueueAnswer] = {}
         # To count what a selector wants, a broker looks at all that the queue has.
         selector = self._selector if self._ends or begun - quiet_since >= _PATIENCE else None
-        for queue, own in readers.most_common(most):
-            dialect = at[queue].dialect
-            late = time.monotonic() - begun > _LONGEST
-            if dialect is None or queue in self._unanswered or self._worker.is_stopping or late:
-                continue
-            asked_at = time.monotonic()
-            try:
-                found = standing(self._options, dialect, queue, at[queue].peer, selector)
-            except LoginNotAccepted as error:
-                log.debug("how much waits in the queues is not known: %s", error.message)
-                self._refused = self._password(), asked_at
+        for queue, _ in readers.most_common(most):
+            if self._is_refused() or self._worker.is_stopping or time.monotonic() - begun > _LONGEST:
                 break
-            except UnsupportedError as error:
-                log.debug("how much waits in %s is not known: %s", queue, error.message)
-                if self._options.management_url is None:
-                    self._unanswered |= self._queues if isinstance(error, TellsNothing) else {queue}
-            except StompError as error:
-                log.debug("how much waits in %s is not known: %s", queue, error)
-            else:
-                answers[queue] = QueueAnswer(found, time.time(), asked_at, own, dialect.asks)
-                self._warn_of_forgetful(queue, found.forgetful)
-                self._judge(queue, answers[queue], [one for one in connected if queue in one.destinations])
+            reading = [one for one in connected if queue in one.destinations]
+            answer = None if queue in self._unanswered else self._ask_of(queue, reading, selector)
+            if answer is None:
+                self._forgotten.forget(queue)
                 continue
-            self._forgotten.forget(queue)
+            answers[queue] = answer
+            self._warn_of_forgetful(queue, answer.standing.forgetful)
+            self._judge(queue, answer, reading)
         self.answers = answers
         if most is None or not readers:
             self._asked_at = begun
+
+    def _ask_of(
+        self, queue: str, readers: Sequence[ReceiverStatus], selector: str | None
+    ) -> QueueAnswer | None:
+        """What the broker says of one queue, which these receivers read; None if it does not."""
+        at, asked_at = readers[-1].connection, time.monotonic()
+        if at.dialect is None:
+            return None
+        try:
+            found = standing(self._options, at.dialect, queue, at.peer, selector)
+        except LoginNotAccepted as error:
+            log.debug("how much waits in the queues is not known: %s", error.message)
+            self._refused = self._password(), asked_at
+        except UnsupportedError as error:
+            log.debug("how much waits in %s is not known: %s", queue, error.message)
+            if self._options.management_url is None:
+                self._unanswered |= self._queues if isinstance(error, TellsNothing) else {queue}
+        except StompError as error:
+            log.debug("how much waits in %s is not known: %s", queue, error)
+        else:
+            return QueueAnswer(found, time.time(), asked_at, len(readers), at.dialect.asks)
+        return None
 
     def _warn_of_forgetful(self, queue: str, forgetful: str) -> None:
         """Warn once of a queue that may delete what this query has and has not committed when a run ends."""
