@@ -74,7 +74,6 @@ class Forgotten:
         if self.counts_all(queue, answer):
             self.forget(queue)
             return None
-        consumers = standing.consumers or 0
         if queue not in self._counted and not (standing.ready or standing.unacked):
             return None
         doubt = self._doubts.get(queue)
@@ -89,12 +88,15 @@ class Forgotten:
             return None
         self._needed[queue] = needed, delivered
         self.forget(queue)
-        has = (
-            f"counts {counted(consumers, 'consumer')} of {queue}" if standing.is_there else f"has no {queue}"
-        )
-        because = f". {answer.asks.forgets}" if answer.asks.forgets else ""
-        return (
-            f"the broker {has}, in {doubt.too_few} answers within {duration(passed)}, and this query has "
-            f"{counted(answer.own, 'subscription')} there: it has forgotten what it confirmed. What was "
-            f"ACKed since the last message may come again, and gives no second row{because}"
-        )
+        return _text(queue, answer, f"in {doubt.too_few} answers within {duration(passed)}")
+
+
+def _text(queue: str, answer: QueueAnswer, how_often: str) -> str:
+    consumers = counted(answer.standing.consumers or 0, "consumer")
+    has = f"counts {consumers} of {queue}" if answer.standing.is_there else f"has no {queue}"
+    because = f". {answer.asks.forgets}" if answer.asks.forgets else ""
+    return (
+        f"the broker {has}, {how_often}, and this query has {counted(answer.own, 'subscription')} there: it "
+        "has forgotten what it confirmed. What was ACKed since the last message may come again, and gives no "
+        f"second row{because}"
+    )

@@ -122,7 +122,6 @@ class QueryRuntime:
         )
         self.in_empty_batch = False
         self._call: OffsetCall | None = None
-        self._cut_at = 0.0
         self._raised: StompError | None = None
         self._pending_since: float | None = None
         self._nothing_since: object = None
@@ -167,7 +166,7 @@ class QueryRuntime:
         in_batch = bool(self._recent) and self._recent[-1].done is None and not self._committer.is_proved
         return replace(
             self._monitor.observed,
-            batch_since=by_the_clock(self._cut_at) if in_batch else None,
+            batch_since=by_the_clock(self._recent[-1].cut) if in_batch else None,
             committed_at=self._receivers.committed_at,
         )
 
@@ -303,18 +302,20 @@ class QueryRuntime:
                 self._call = replace(call, answered=True)
                 return end
             if decision is Decision.NOTHING_NEW:
-                self._more_waiting = situation.new > 0
-                if self._more_waiting and mode is Mode.DRAIN:
-                    log.warning(
-                        "the run ends at maxDrainTime, and more messages are waiting for the next one"
-                    )
-                if mode is not Mode.STREAMING:
-                    self._finish_run(situation)
-                    self._note_withheld(situation)
+                self._note_nothing_new(mode, situation)
                 self._nothing_since = seen if situation.waits_for_news else None
                 self._call = replace(call, answered=True)
                 return begin
             news.wait(seen, situation.decided_until)
+
+    def _note_nothing_new(self, mode: Mode, situation: Situation) -> None:
+        """There is no batch. A run that ends waits for its receipts, and says what it leaves."""
+        self._more_waiting = situation.new > 0
+        if self._more_waiting and mode is Mode.DRAIN:
+            log.warning("the run ends at maxDrainTime, and more messages are waiting for the next one")
+        if mode is not Mode.STREAMING:
+            self._finish_run(situation)
+            self._note_withheld(situation)
 
     @property
     def nothing_new(self) -> bool:
@@ -339,7 +340,6 @@ class QueryRuntime:
         if mode is Mode.ONCE:
             self._committer.may_be_the_last()
         self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
-        self._cut_at = time.monotonic()
         self._pending_since = self._nothing_since = None
         self._turn += 1
         return end
