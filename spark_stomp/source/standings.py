@@ -73,7 +73,7 @@ class Standings:
         self._once = Once(log)
         self._unanswered: set[str] = set()
         self._refused: tuple[bytes, float] | None = None
-        self._ends = self._tried = False
+        self._ends = self._has_asked = False
         # When the queues were last asked for, all of them.
         self._asked_at = float("-inf")
         self._worker = Worker("stomp-standings", self._run)
@@ -135,7 +135,7 @@ class Standings:
     @property
     def _pause(self) -> float:
         """Seconds until the next question."""
-        if not self._tried:
+        if not self._has_asked:
             return _FIRST
         return _SOON if self._forgotten.doubts else _PERIOD
 
@@ -157,12 +157,12 @@ class Standings:
         if self._is_refused():
             self.answers = {}
             return
-        most = None if self._ends and self._tried else _MOST_ASKED
+        most = None if self._ends and self._has_asked else _MOST_ASKED
         statuses = self._statuses()
         connected = [one for one in statuses if one.connection.connected]
         quiet_since = max((one.last_active for one in statuses), default=begun)
         readers = Counter(name for one in connected for name in one.destinations if name in self._queues)
-        self._tried |= bool(readers)
+        self._has_asked |= bool(readers)
         answers: dict[str, QueueAnswer] = {}
         # To count what a selector wants, a broker looks at all that the queue has.
         selector = self._selector if self._ends or begun - quiet_since >= _PATIENCE else None
