@@ -33,7 +33,7 @@ from spark_stomp.source.planning import (
     decide,
     end_of_drain,
     leaves_more,
-    left_behind,
+    may_leave_behind,
     rotated,
 )
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
@@ -368,7 +368,7 @@ class QueryRuntime:
                 log.info(text, reason)
         elif mode is Mode.ONCE and self._more_waiting:
             streams, queues = self._options.streams, self._options.queues
-            log.warning(left_behind(streams=bool(streams), queues=bool(queues)))
+            log.warning(may_leave_behind(streams=bool(streams), queues=bool(queues)))
 
     def _note_withheld(self, situation: Situation) -> None:
         """At the end of a run, or of a drain in one batch: what the broker does not give."""
