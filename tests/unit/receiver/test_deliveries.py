@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from support.by_hand import block_of, of_queues, receive
 
 from spark_stomp.frame_batch import FrameBatch, Ids
 from spark_stomp.protocol import MessageBlock
@@ -22,7 +23,7 @@ class Query:
     def __init__(self) -> None:
         self.index = DedupIndex()
         self.log = Log(self.index)
-        self.first, self.second = (Deliveries(1 << 20, self.log) for _ in range(2))
+        self.first, self.second = of_queues(self.log), of_queues(self.log)
         for receiver in (self.first, self.second):
             receiver.connected(keyed=True)
         self.handles = 0
@@ -32,19 +33,16 @@ class Query:
 
         "" has no id, and "q:a" is "a" that came by the subscription "q".
         """
-        block = MessageBlock(b"", [], [], [])
+        frames, handles, names = list[bytes](), list[bytes](), list[bytes | None]()
         for one in ids:
             by, _, name = one.rpartition(":")
             self.handles += 1
-            block.acks.append(b"h%d" % self.handles)
+            handles.append(b"h%d" % self.handles)
             head = (f"subscription:{by}\n" if by else "") + ("redelivered:true\n" if again else "")
-            head = f"MESSAGE\ndestination:/q\n{head}\n"
-            block.heads += head.encode()
-            block.data += f"{head}{body or name}\0".encode()
-            block.ends.append(len(block.data))
-            block.ids.append(name.encode() or None)
-        to.receive(block, received_at=0, version="1.2", dialect="generic")
-        return block.acks
+            frames.append(f"MESSAGE\ndestination:/q\n{head}\n{body or name}\0".encode())
+            names.append(name.encode() or None)
+        receive(to, block_of(frames, handles, names))
+        return handles
 
     def tell(self, receiver: Deliveries, count: int) -> int:
         """Spark is told of the next ``count`` messages of a receiver; returns the end that it gets."""
@@ -103,8 +101,7 @@ def test_every_delivery_counts_with_its_bytes(query: Query) -> None:
 )
 def test_the_largest_count_of_deliveries_is_kept(query: Query, heads: list[list[str]], count: int) -> None:
     data = b"".join("\n".join(["MESSAGE", "subscription:q", *lines, "", ""]).encode() for lines in heads)
-    block = MessageBlock(data, [len(data)], [b"h"], [None], heads=data)
-    query.first.receive(block, received_at=0, version="1.2", dialect="rabbitmq")
+    receive(query.first, MessageBlock(data, [len(data)], [b"h"], [None], heads=data))
     assert query.first.delivery_count == query.first.counts.delivery_count == count
     query.deliver(query.first, "a", again=True)
     assert query.first.delivery_count == count
@@ -299,7 +296,7 @@ def test_the_same_message_by_another_entry_is_new(query: Query, one_connection: 
 
 def test_committed_messages_are_reduced_to_keys_only_until_there_is_room(query: Query) -> None:
     """Their receipts may be on the way, and then nobody needs the keys."""
-    small = Deliveries(150, query.log)
+    small = of_queues(query.log, max_bytes=150)
     small.connected(keyed=True)
     for one in "abcd":
         query.deliver(small, one * 30)

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
+from support.by_hand import Query, block_of, receive
 from support.journals import key
 
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import Block, DedupIndex, Deliveries, Log
+from spark_stomp.receiver import Block, DedupIndex, Log
 from spark_stomp.receiver.blocks import Inbox
 
 HEAD = b"MESSAGE\ndestination:/q\n\n"
@@ -138,17 +138,14 @@ class TestLog:
 @pytest.mark.rule("5.7")
 def test_receipts_of_one_receiver_do_not_hold_up_another() -> None:
     """One is paused and gets no receipts, and another takes many messages."""
-    index = DedupIndex()
-    log = Log(index)
-    slow, quick = (Deliveries(1 << 20, log, name) for name in ("slow", "quick"))
-    for receiver in (slow, quick):
-        receiver.connected(keyed=True)
+    query = Query(("slow", "quick"))
+    query.connect()
+    (slow, quick), log, index = query.queues, query.log, query.index
     frame = HEAD + b"x\0"
     for number in range(2_000):
         for receiver in (slow, quick) if number == 0 else (quick,):
             name = b"%d" % number + receiver.inbox.name.encode()
-            block = MessageBlock(frame, [len(frame)], [b"h" + name], [name])
-            receiver.receive(block, received_at=0, version="1.2", dialect="generic")
+            receive(receiver, block_of([frame], [b"h" + name], [name]))
             receiver.number(1)
         log.commit(log.end)
         assert quick.due(10) is not None

@@ -7,48 +7,34 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.by_hand import Journaled, block_of, receive
 from support.journals import SmallDisk, batch_of, bodies, frame, local_journal
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal import Journal
-from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries
-from spark_stomp.source.journal_log import JournalLog, recover, stable_ids
-from spark_stomp.source.journal_writer import JournalWriter
+from spark_stomp.source.journal_log import JournalLog, stable_ids
 
 
-class Query:
+class Writing(Journaled):
     """A journal, one receiver and the writer between them; the writer steps when told, or runs."""
 
-    def __init__(
-        self, directory: Path, *, max_bytes: int = 1 << 30, ack_when_durable: bool = False, most: int = 100
-    ) -> None:
-        self.index = DedupIndex(most, journaled=True)
-        self.journal = local_journal(directory, max_bytes)
-        self.messages = recover(self.journal, self.index, "message-id", most=most)
-        self.receiver = Deliveries(1 << 20, self.messages, "r")
-        self.receiver.connected(keyed=True)
-        self.writer = JournalWriter(
-            self.journal,
-            self.messages,
-            [self.receiver],
-            max_bytes=max_bytes,
-            ack_when_durable=ack_when_durable,
-            changed=lambda: None,
-        )
+    def __init__(self, folder: Path, **given: Any) -> None:
+        super().__init__(folder, **given)
+        (self.receiver,) = self.queues
+        self.connect()
 
     def deliver(self, first: int, count: int = 1, handle: str = "h", subscription: str = "") -> None:
-        block = MessageBlock(b"", [], [], [])
-        for number in range(first, first + count):
-            block.data += frame(number, subscription=subscription)
-            block.ends.append(len(block.data))
-            block.acks.append(f"{handle}{number}".encode())
-            block.ids.append(b"ID:%d" % number)
-        self.receiver.receive(block, received_at=0, version="1.2", dialect="devbroker")
+        numbers = range(first, first + count)
+        frames = [frame(number, subscription=subscription) for number in numbers]
+        handles = [f"{handle}{number}".encode() for number in numbers]
+        receive(
+            self.receiver, block_of(frames, handles, [b"ID:%d" % number for number in numbers]), "devbroker"
+        )
 
     def write(self, first: int, count: int = 1, handle: str = "h", subscription: str = "") -> bool:
         """Deliver messages and write them; whether anything was written."""
@@ -85,22 +71,18 @@ class Query:
         self.writer.step()
         self.journal.flush()
 
-    def close(self) -> None:
-        self.writer.stop(5.0)
-        self.receiver.close()
 
-
-Make = Callable[..., Query]
+Make = Callable[..., Writing]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[Query] = []
+    made: list[Writing] = []
 
-    def one(**options: object) -> Query:
+    def one(**options: object) -> Writing:
         if made:
             made.pop().close()
-        made.append(Query(tmp_path / "journal", **options))  # type: ignore[arg-type]
+        made.append(Writing(tmp_path / "journal", **options))
         return made[-1]
 
     yield one
@@ -301,7 +283,7 @@ class TestRoom:
     def small_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 500)
 
-    def filled(self, make: Make) -> Query:
+    def filled(self, make: Make) -> Writing:
         query = make(max_bytes=self.SMALL)
         query.fill()
         return query
