@@ -202,7 +202,9 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
             elif sent := broker.send(data.draw(few)):
                 frames = [b"MESSAGE\nx-stream-offset:%d\n\n\0" % offset for offset in sent]
                 reading._take_new(
-                    cast("Any", SimpleNamespace(peer="b", beat_while=lambda work: work())), block_of(frames), "1.2"
+                    cast("Any", SimpleNamespace(peer="b", beat_while=lambda work: work())),
+                    block_of(frames),
+                    "1.2",
                 )
     stream = held.stream
     begin, end = stream.base or 0, stream.next or 0

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 from support.by_hand import Query, block_of, receive
-from support.journals import key
 
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.frame_batch import FrameBatch
@@ -112,27 +111,6 @@ class TestLog:
     def test_a_commit_is_news_once_and_counts_only_what_came(self, log: Log) -> None:
         assert [log.commit(upto) for upto in (3, 3, 2, 99, 99)] == [True, False, False, True, False]
         assert log.committed == 15
-
-    @pytest.mark.rule("J.2")
-    def test_what_may_be_acked_is_not_committed(self, log: Log) -> None:
-        """With ackAfter=journal what was planned is read again after its ACKs went out."""
-        log.permit_acks(6)
-        assert (log.ackable, log.committed) == (6, 0)
-        log.commit(3)
-        assert (log.ackable, log.committed) == (6, 3)
-        log.commit(9)
-        assert (log.ackable, log.committed) == (9, 9)
-
-    def test_data_that_is_removed_leaves_the_keys(self) -> None:
-        made, log, ids = Inbox(1 << 20), Log(DedupIndex()), [b"0", b"1", None]
-        block = Block(batch(FRAMES[:3]), ids)
-        made.put(block)
-        log.add(made.take(), 70)
-        block.make_keys()
-        log.unload(block)
-        assert made.memory_bytes == 0
-        assert block.all_keys == [key(b"0", b"0.0"), key(b"1", b"0.1"), None]
-        assert (log.first_held, log.end) == (70, 73)
 
 
 @pytest.mark.rule("5.7")

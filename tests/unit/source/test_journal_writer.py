@@ -98,28 +98,6 @@ def test_durable_alone_is_no_reason_to_ack(make: Make) -> None:
     assert query.acks() == [b"h0"]
 
 
-@pytest.mark.rule("J.9")
-@pytest.mark.parametrize("restarted", [False, True])
-@pytest.mark.parametrize("ack_when_durable", [False, True])
-def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
-    make: Make, ack_when_durable: bool, restarted: bool
-) -> None:
-    query = make(ack_when_durable=ack_when_durable)
-    query.write(0, 3)
-    query.writer.commit(3)
-    assert len(query.confirmed_acks()) == 3
-    query.receiver.disconnected(redelivers=True)
-    if restarted:
-        query.rest()
-        query = make(ack_when_durable=ack_when_durable)
-    else:
-        query.receiver.connected(keyed=True)
-    query.deliver(0, 3, handle="again")
-    assert query.acks() == [b"again0", b"again1", b"again2"]
-    assert not query.writer.step()
-    assert (query.journal.end, query.receiver.counts.dropped) == (3, 3)
-
-
 @pytest.mark.rule("J.9", "J.11")
 @pytest.mark.parametrize(("most", "first"), [(1_000, 39), (40, 0)])
 def test_frames_stay_while_the_keys_of_many_unconfirmed_acks_would_push_one_another_out(
@@ -199,17 +177,6 @@ def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
 
 
 class TestAfterARestart:
-    @pytest.mark.rule("J.8")
-    def test_redelivered_and_not_committed_gives_no_second_row(self, make: Make) -> None:
-        query = make()
-        query.write(0, 3)
-        query = make()
-        query.write(0, 4, handle="again")
-        assert query.journal.end == 4
-        assert query.receiver.counts.reattached == 3
-        query.writer.commit(2)
-        assert query.acks() == [b"again0", b"again1"]
-
     @pytest.mark.rule("4.2", "J.8")
     @pytest.mark.parametrize("committed", [False, True])
     def test_copies_of_one_message_in_two_queues_are_two(self, make: Make, committed: bool) -> None:

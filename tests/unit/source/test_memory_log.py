@@ -57,19 +57,6 @@ def query() -> Memory:
 
 
 @pytest.mark.rule("6.1")
-def test_what_is_told_gets_the_next_numbers(query: Memory) -> None:
-    query.receive("a", "1", "2")
-    query.receive("b", "3")
-    first = query.end(INITIAL)
-    query.receive("a", "4")
-    second = query.end(first)
-    assert (first, second) == (query.at(3), query.at(4))
-    assert query.texts(INITIAL, first) == ["1", "2", "3"]
-    assert query.texts(first, second) == ["4"]
-    assert query.texts(INITIAL, second) == ["1", "2", "3", "4"]
-
-
-@pytest.mark.rule("6.1")
 def test_what_a_limit_leaves_waits_without_a_number(query: Memory) -> None:
     query.receive("a", "1", "2", "3")
     query.receive("b", "4", "5", "6")
@@ -78,17 +65,6 @@ def test_what_a_limit_leaves_waits_without_a_number(query: Memory) -> None:
     assert query.texts(INITIAL, end) == ["1", "2", "4", "5"]
     assert [one.new for one in query.available(end)] == [1, 1]
     assert query.texts(end, query.end(end)) == ["3", "6"]
-
-
-@pytest.mark.rule("2.1", "2.3")
-def test_what_was_told_stays_if_its_connection_breaks(query: Memory) -> None:
-    query.receive("a", "1", "2")
-    end = query.end(INITIAL, max_messages=1)
-    query.reconnect("a")
-    assert query.texts(INITIAL, end) == ["1"]
-    query.receive("a", "2 again")
-    following = query.end(end)
-    assert query.texts(INITIAL, following) == ["1", "2 again"]
 
 
 LIMITS = (
