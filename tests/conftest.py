@@ -66,7 +66,9 @@ settings.load_profile("default")
 # Name of a group -> what the ids of its tests begin with, below tests/. The longest come first: one that
 # began last would run alone. And what computes (Spark) takes turns with what waits (brokers, faults).
 GROUPS = {
-    "the Spark session": r"streaming/(?!.*(sigkill|over_connect))",
+    "the Spark session": r"streaming/(?!.*(sigkill|over_connect))|"
+    r"interop/.*(::TestSpark::|payloads_page\.py::.*(prints|delayed|schema|json))|"
+    r"test_kubernetes\.py::test_spark_knows",
     # Together, since one test moves from one to the other.
     "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)",
     "the property tests": r"property/",

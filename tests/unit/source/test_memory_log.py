@@ -67,6 +67,17 @@ def test_what_a_limit_leaves_waits_without_a_number(query: Memory) -> None:
     assert query.texts(end, query.end(end)) == ["3", "6"]
 
 
+@pytest.mark.rule("2.1", "2.3")
+def test_what_was_told_stays_if_its_connection_breaks(query: Memory) -> None:
+    query.receive("a", "1", "2")
+    end = query.end(INITIAL, max_messages=1)
+    query.reconnect("a")
+    assert query.texts(INITIAL, end) == ["1"]
+    query.receive("a", "2 again")
+    following = query.end(end)
+    assert query.texts(INITIAL, following) == ["1", "2 again"]
+
+
 LIMITS = (
     *(BatchLimits(), BatchLimits(max_messages=3), BatchLimits(max_bytes=1 << 10)),
     *(BatchLimits(max_bytes=1), BatchLimits(halves=True)),
