@@ -16,6 +16,7 @@ from support.release import spark_release
 from support.soak import EXAMPLES
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.receiver import stream_offsets
 from spark_stomp.transport import logins, retry
 from spark_stomp.transport.addresses import ADDRESSES
 
@@ -29,6 +30,7 @@ __all__ = [
     "connect_server",
     "credentials",
     "devbroker",
+    "quick_ends",
     "quick_logins",
     "rabbitmq",
     "spark",
@@ -137,6 +139,13 @@ def quick_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "FIRST_ID_DELAY", 0.1)
     # Half of a delay is jitter, and the pause must have ended by then.
     monkeypatch.setattr(logins, "REFUSED_PAUSE", 0.05)
+
+
+@pytest.fixture
+def quick_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 0.3 s of silence a stream has ended here, and after 0.6 s an empty one is empty."""
+    monkeypatch.setattr(stream_offsets, "_QUIET", 0.3)
+    monkeypatch.setattr(stream_offsets.stream_ends, "__defaults__", ("", 0.6))
 
 
 @pytest.fixture(autouse=True)

@@ -26,6 +26,8 @@ from spark_stomp.receiver import (
 )
 from spark_stomp.receiver.stream_offsets import first_offset
 
+pytestmark = pytest.mark.usefixtures("quick_ends")
+
 STREAM = "/amq/queue/a"
 BYTES = 140
 """More than a message of the scripted stream has, and less than two of them."""
