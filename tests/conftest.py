@@ -63,7 +63,7 @@ settings.load_profile("default")
 
 
 # Which tests share a process when `make test` runs them side by side. Session fixtures are made once in each
-# process, so most tests of one broker are a group, all that need nothing but the shared Spark session are
+# process, so most tests of one broker are a group, all that need the shared Spark session are
 # another, and every other file is one, for its module fixtures.
 # Name of a group -> what the ids of its tests begin with, below tests/. The longest come first: one that
 # began last would run alone. And what computes (Spark) takes turns with what waits (brokers, faults).
