@@ -42,6 +42,7 @@ def test_it_is_what_the_management_says(told: Broker) -> None:
 def test_a_query_that_has_nothing_says_who_has_it(told: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another consumer has all messages, so the query gets none of them."""
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.5)
+    monkeypatch.setattr("spark_stomp.source.waiting._SETTLED", 1.0)
     queue = told.new_queue()
     publish(told.options(), queue, [b"x"] * 7)
     with Run(told.options(destination=queue, prefetch=20)) as other:
