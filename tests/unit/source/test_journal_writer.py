@@ -272,21 +272,6 @@ class TestRoom:
         assert query.writer.step()
         assert (query.writer.unwritten, query.writer.full) == (0, False)
 
-    @pytest.mark.rule("J.11")
-    def test_so_does_a_connection_that_ended_before_its_receipts(self, make: Make) -> None:
-        query = self.filled(make)
-        end = query.journal.end
-        query.writer.commit(end)
-        query.acks()
-        query.reconnect()
-        query.writer.step()
-        query.write(end, handle="again")
-        assert query.journal.first > 0
-        # Frames are gone, their keys are not: not even for the next run.
-        query = make(max_bytes=self.SMALL)
-        query.deliver(0, end, handle="again")
-        assert query.receiver.counts.dropped >= end - 1
-
     def test_what_is_committed_stays_for_one_batch_more_where_there_is_room(self, make: Make) -> None:
         query = make()
         for number in range(40):
@@ -324,15 +309,6 @@ class TestRoom:
         while not query.writer.step():
             pass
         assert sizes[0] + 500 <= self.SMALL
-
-    @pytest.mark.rule("J.12")
-    def test_a_bound_that_is_smaller_than_any_group_lets_one_through(self, make: Make) -> None:
-        query = make(max_bytes=1)
-        assert query.write(0)
-        assert not query.write(1)
-        query.writer.commit(1)
-        query.confirmed_acks()
-        assert query.writer.step()
 
 
 class TestFullDisk:
