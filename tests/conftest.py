@@ -16,6 +16,7 @@ from support.release import spark_release
 from support.soak import EXAMPLES
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.receiver import stream_offsets
 from spark_stomp.transport import logins, retry
 from spark_stomp.transport.addresses import ADDRESSES
 
@@ -29,6 +30,7 @@ __all__ = [
     "connect_server",
     "credentials",
     "devbroker",
+    "quick_ends",
     "quick_logins",
     "rabbitmq",
     "spark",
@@ -61,12 +63,14 @@ settings.load_profile("default")
 
 
 # Which tests share a process when `make test` runs them side by side. Session fixtures are made once in each
-# process, so most tests of one broker are a group, all that need nothing but the shared Spark session are
+# process, so most tests of one broker are a group, all that need the shared Spark session are
 # another, and every other file is one, for its module fixtures.
 # Name of a group -> what the ids of its tests begin with, below tests/. The longest come first: one that
 # began last would run alone. And what computes (Spark) takes turns with what waits (brokers, faults).
 GROUPS = {
-    "the Spark session": r"streaming/(?!.*(sigkill|over_connect))",
+    "the Spark session": r"streaming/(?!.*(sigkill|over_connect))|"
+    r"interop/.*(::TestSpark::|payloads_page\.py::.*(prints|delayed|schema|json))|"
+    r"test_kubernetes\.py::test_spark_knows",
     # Together, since one test moves from one to the other.
     "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)",
     "the property tests": r"property/",
@@ -135,6 +139,13 @@ def quick_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "FIRST_ID_DELAY", 0.1)
     # Half of a delay is jitter, and the pause must have ended by then.
     monkeypatch.setattr(logins, "REFUSED_PAUSE", 0.05)
+
+
+@pytest.fixture
+def quick_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 0.3 s of silence a stream has ended here, and after 0.6 s an empty one is empty."""
+    monkeypatch.setattr(stream_offsets, "_QUIET", 0.3)
+    monkeypatch.setattr(stream_offsets.stream_ends, "__defaults__", ("", 0.6))
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,15 @@ import sys
 import time
 from dataclasses import dataclass
 
+from support.by_hand import of_queues
+
 from benchmarks.wire_broker import Frames, Renderer
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.columns import Projection
 from spark_stomp.deadline import Deadline
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.options import parse_source_options
-from spark_stomp.receiver import DedupIndex, Deliveries, Log, Receiver, ReceiverSettings
+from spark_stomp.receiver import Receiver, ReceiverSettings
 
 _EVERY = 0.05
 _COLUMNS = Projection.of()
@@ -38,8 +40,8 @@ class One:
     """One receiver, and how far it was committed."""
 
     def __init__(self, settings: ReceiverSettings) -> None:
-        self.log = Log(DedupIndex())
-        self.deliveries = Deliveries(settings.max_buffered_bytes, self.log, settings.name)
+        self.deliveries = of_queues(None, settings.name, settings.max_buffered_bytes)
+        self.log = self.deliveries.log
         self.receiver = Receiver(settings, self.deliveries)
 
     @property

@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.brokers import Broker
-from support.brokers.fixtures import on_every_broker, on_every_release, on_every_transport
+from support.brokers.fixtures import (
+    on_every_broker,
+    on_every_other_transport,
+    on_every_release,
+    on_rabbitmq_and_others_in_soak,
+)
 from support.driven import Run, bodies, publish, send_rows
 from support.spark import Recorder, Running, stomp_stream
 
@@ -187,21 +192,34 @@ class TestContent:
         assert row["body"].decode() == "Grüße"
 
 
+ODD = [b"", bytes(range(256)) * 4096]
+
+
+@on_every_other_transport
+def test_written_looked_at_and_read(broker: Broker, transport: str, queue: str) -> None:
+    """Over everything else that the broker listens on."""
+    sent, over = BODIES + ODD, broker.over(transport)
+    assert publish(over, queue, sent) == len(sent)
+    assert look(broker, queue, **over) == sent
+    with run(broker, queue, **over) as query:
+        assert bodies(query.gather(len(sent))) == sent
+        query.commit()
+        broker.wait_for(queue, ready=0, unacked=0)
+
+
 @pytest.mark.spark
-@on_every_transport
+@on_rabbitmq_and_others_in_soak
 class TestSpark:
-    """The core once more with Spark on top, over everything that the broker listens on."""
+    """The core once more with Spark on top."""
 
     def test_written_looked_at_and_read_run_after_run(
-        self, broker: Broker, transport: str, queue: str, spark: SparkSession, tmp_path: Path
+        self, broker: Broker, queue: str, spark: SparkSession, tmp_path: Path
     ) -> None:
         recorder = Recorder()
-        options = broker.over(transport)
-        odd = [b"", bytes(range(256)) * 4096]
-        # A second run on the same checkpoint; once is enough for that.
-        parts = [BODIES[:150], BODIES[150:] + odd] if transport == "tcp" else [BODIES + odd]
-        for part in parts:
-            write(spark, part, options, queue)
+        options = broker.options()
+        for part in (BODIES[:150], BODIES[150:] + ODD):
+            rows = spark.createDataFrame([(body,) for body in part], "body binary").coalesce(1)
+            rows.write.format("stomp").options(**options, destination=queue).mode("append").save()
             broker.wait_for(queue, ready=len(part))
             shown = spark.read.format("stomp").options(**options, idleTimeout="2s").load(queue)
             assert sorted(bytes(row.body) for row in shown.select("body").collect()) == sorted(part)
@@ -210,9 +228,4 @@ class TestSpark:
             with Running(frame, tmp_path, recorder, availableNow=True) as running:
                 running.finish()
             broker.wait_for(queue, ready=0, unacked=0)
-        assert recorder.bodies == BODIES + odd
-
-
-def write(spark: SparkSession, messages: list[bytes], options: dict[str, str], queue: str) -> None:
-    rows = spark.createDataFrame([(body,) for body in messages], "body binary").coalesce(1)
-    rows.write.format("stomp").options(**options, destination=queue).mode("append").save()
+        assert recorder.bodies == BODIES + ODD

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.brokers import Broker
-from support.brokers.fixtures import on_real_brokers
 from support.driven import Run, publish
 from support.pages import ROOT
 from support.producers import PRODUCERS, Target
@@ -146,7 +145,12 @@ BEFORE: dict[str, Callable[[Recipe], None]] = {"JMS maps": send_maps, "A JMS fee
 AFTER: dict[str, Callable[[Recipe], None]] = {"JSON, and what fails": check_dead_letters}
 
 
-@on_real_brokers
+@pytest.mark.parametrize(
+    "broker",
+    # There is one program for the last two.
+    ["rabbitmq", "activemq", pytest.param("artemis", marks=pytest.mark.soak)],
+    indirect=True,
+)
 def test_delayed_messages(recipe: Recipe) -> None:
     heading = "Delayed messages"
     assert recipe.broker.dialect in seen_on(heading)

@@ -42,6 +42,7 @@ def test_it_is_what_the_management_says(telling: Broker) -> None:
 def test_a_query_that_has_nothing_says_who_has_it(telling: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another consumer has all messages, so the query gets none of them."""
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.5)
+    monkeypatch.setattr("spark_stomp.source.waiting._SETTLED", 1.0)
     queue = telling.new_queue()
     publish(telling.options(), queue, [b"x"] * 7)
     with Run(telling.options(destination=queue, prefetch=20)) as other:

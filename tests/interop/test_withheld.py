@@ -218,8 +218,9 @@ on_every_scene = pytest.mark.parametrize(("telling", "scene"), EVERY, indirect=T
 def scene(
     request: pytest.FixtureRequest, telling: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Scene]:
-    monkeypatch.setattr("spark_stomp.source.planning.WITHHELD_MAX", 9.0)
+    monkeypatch.setattr("spark_stomp.source.planning.WITHHELD_MAX", 6.0)
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 1.0)
+    monkeypatch.setattr("spark_stomp.source.waiting._SETTLED", 1.0)
     with ExitStack() as ends:
         made = Scene(telling, tmp_path, ends, telling.new_queue())
         request.param(made)

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.by_hand import of_stream
 from support.options import source_options
 
 from spark_stomp.errors import RemoteProtocolError
@@ -20,7 +21,6 @@ from spark_stomp.receiver import (
     FIRST,
     Place,
     ReceiverSettings,
-    StreamDeliveries,
     StreamReading,
     at,
     stream_reading,
@@ -98,7 +98,7 @@ def test_a_malformed_frame_has_an_offset_too() -> None:
 def test_messages_have_the_numbers_that_the_broker_gave_them(data: st.DataObject) -> None:
     offsets = data.draw(OFFSETS)
     base = data.draw(st.none() | st.integers(0, offsets[0]))
-    held = StreamDeliveries(1 << 20, "a#0")
+    held = of_stream("a#0")
     held.begin_at(FIRST if base is None else at(base), "e")
     held.connected(keyed=False)
     stream = held.stream
@@ -178,7 +178,7 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
 ) -> None:
     broker, lost, few = Broker(), list[str](), st.integers(1, 3)
     published = [*range(3)]
-    held = StreamDeliveries(1 << 20, "a#0")
+    held = of_stream("a#0")
     held.begin_at(place)
     held.connected(keyed=False)
     settings = ReceiverSettings("a#0", ("/amq/queue/a",), OPTIONS)
@@ -202,7 +202,9 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
             elif sent := broker.send(data.draw(few)):
                 frames = [b"MESSAGE\nx-stream-offset:%d\n\n\0" % offset for offset in sent]
                 reading._take_new(
-                    cast("Any", SimpleNamespace(peer="b", beat=lambda: None)), block_of(frames), "1.2"
+                    cast("Any", SimpleNamespace(peer="b", beat_while=lambda work: work())),
+                    block_of(frames),
+                    "1.2",
                 )
     stream = held.stream
     begin, end = stream.base or 0, stream.next or 0

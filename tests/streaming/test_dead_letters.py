@@ -191,11 +191,12 @@ def test_each_row_is_a_dead_letter_or_with_the_others(
     rows = spark.range(200).selectExpr(
         "CAST(id AS STRING) AS body", f"'{QUEUE}' AS destination", "map('n', CAST(id AS STRING)) AS headers"
     )
-    moment = int(time.time()) + 8
+    moment = int(time.time()) + 4
     others: list[str] = []
 
     def write(batch: DataFrame, number: int) -> None:
-        wait_until(lambda: time.time() > moment + 2, what="the moment")
+        if "moment" in reason:
+            wait_until(lambda: time.time() > moment + 1, what="the moment")
         others.extend(row.body for row in batch.collect())
 
     expression = f"IF({reason.format(moment=moment)}, 'bad', NULL)"

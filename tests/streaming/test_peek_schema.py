@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from support.commands import Command, command
 from support.ddl import Printed, printed_schema
 from support.documents import Producer
+from support.spark import stomp_stream
 from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
@@ -55,7 +56,7 @@ def test_a_stream_rescues_none_of_the_messages(
     """Whatever TIMESTAMP means in its session."""
     devbroker.publish_many(QUEUE, [body.encode() for body in FIT])
     ddl = schema_of(devbroker, command).ddl
-    frame = spark.readStream.format("stomp").option("url", devbroker.url).schema(ddl).load(QUEUE)
+    frame = stomp_stream(spark, devbroker.url, QUEUE, ddl, idleTimeout="1s")
     query = (
         frame.selectExpr(
             "body.`x y`.```` AS prices",

@@ -49,7 +49,7 @@ def test_available_now_run_after_run_on_one_checkpoint(
     seen = Recorder()
     for first in (0, 60):
         devbroker.publish_many(QUEUE, bodies(first, 60))
-        frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=25)
+        frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=25, idleTimeout="1s")
         with Running(frame, tmp_path, seen, availableNow=True) as running:
             running.finish()
         wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")

@@ -14,6 +14,7 @@ from spark_stomp.errors import StompError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import DedupIndex, Deliveries, Log, Receiver, ReceiverSettings
+from support.by_hand import of_queues
 from support.options import source_options
 from support.tcp import stomp_server
 from support.waiting import wait_until
@@ -56,8 +57,8 @@ class LoneReceiver(Receiver):
 
     def __init__(self, options: SourceOptions, index: DedupIndex | None = None) -> None:
         settings = ReceiverSettings.of(options)[0]
-        log = Log(index or DedupIndex())
-        self.deliveries = Deliveries(settings.max_buffered_bytes, log, settings.name)
+        log = None if index is None else Log(index)
+        self.deliveries = of_queues(log, settings.name, settings.max_buffered_bytes)
         self.frames = Frames(self.deliveries)
         super().__init__(settings, self.deliveries)
 

@@ -45,6 +45,8 @@ def spark_session(master: str = MASTER, **conf: str) -> SparkSession:
         # Made with the first table; each process has its own.
         "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/warehouse-{os.getpid()}",
         "spark.ui.showConsoleProgress": "false",
+        # The progress of a query that has nothing to do; ten seconds by default.
+        "spark.sql.streaming.noDataProgressEventInterval": "1s",
         **conf,
     }
     for key, value in settings.items():

@@ -87,11 +87,11 @@ def bare(address: FrameServerAddress, root: KeyPair | None, own: KeyPair | None)
 
 
 def answer(connection: socket.socket, said: bytes) -> bytes:
-    """All that comes until the server closes the connection, or says nothing more."""
+    """All that comes until the server closes the connection, which it does after the last request."""
     found = b""
     with connection, suppress(OSError):
         connection.sendall(said)
-        connection.settimeout(1.0)
+        socket.socket.shutdown(connection, socket.SHUT_WR)
         while data := connection.recv(1 << 16):
             found += data
     return found

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.by_hand import of_stream
 from support.driven import write_columns
 from support.options import source_options
 from support.receivers import receiving, started
@@ -16,7 +17,7 @@ from support.tcp import stomp_server
 from support.waiting import wait_until
 
 from spark_stomp.errors import StompError
-from spark_stomp.receiver import Receiver, ReceiverSettings, StreamDeliveries, StreamReading
+from spark_stomp.receiver import Receiver, ReceiverSettings, StreamReading
 from spark_stomp.receiver.stream import LATEST
 
 
@@ -51,7 +52,7 @@ def read_stream(broker: Hanging, url: str, **options: Any) -> None:
     settings = ReceiverSettings.of(source_options(url, "/amq/queue/a", startingOffsets="latest", **options))[
         0
     ]
-    deliveries = StreamDeliveries(settings.max_buffered_bytes, settings.name)
+    deliveries = of_stream(settings.name, settings.max_buffered_bytes)
     deliveries.begin_at(LATEST)
     with started(Receiver(settings, deliveries, reading_class=StreamReading)):
         wait_until(lambda: len(broker.beats) > 8, what="heart-beats")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from support.by_hand import of_stream
 from support.options import source_options
 from support.receivers import started
 from support.scripted import CLOSE, Stream, header_of, read_late, receipt_for
@@ -19,12 +20,13 @@ from spark_stomp.receiver import (
     Place,
     Receiver,
     ReceiverSettings,
-    StreamDeliveries,
     StreamReading,
     at,
     stream_ends,
 )
 from spark_stomp.receiver.stream_offsets import first_offset
+
+pytestmark = pytest.mark.usefixtures("quick_ends")
 
 STREAM = "/amq/queue/a"
 BYTES = 140
@@ -38,7 +40,7 @@ def options_for(url: str, **options: str) -> SourceOptions:
 class Lone(Receiver):
     def __init__(self, options: SourceOptions, begin: Place, wanted: int) -> None:
         (settings,) = ReceiverSettings.of(options)
-        self.held = StreamDeliveries(settings.max_buffered_bytes, settings.name)
+        self.held = of_stream(settings.name, settings.max_buffered_bytes)
         self.held.begin_at(begin, "e", wanted)
         self.news = 0
         super().__init__(settings, self.held, self._count, StreamReading)

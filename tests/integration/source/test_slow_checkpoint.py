@@ -92,6 +92,7 @@ def test_a_call_that_waits_for_its_checkpoint_holds_nobody_up(
         run.reader.stop()
         assert seconds(begun) < 8
     finally:
+        hanging.released.set()
         call.join(PATIENCE)
     assert not call.is_alive()
 

@@ -18,6 +18,8 @@ from spark_stomp.errors import MalformedMessageError, StreamTimeout, StreamTrunc
 from spark_stomp.options import SourceOptions, parse_batch_options
 from spark_stomp.source.reads import RowSettings, read_stream, tail_stream
 
+pytestmark = pytest.mark.usefixtures("quick_ends")
+
 NAME = "/amq/queue/a"
 
 

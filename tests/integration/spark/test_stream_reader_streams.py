@@ -23,6 +23,8 @@ from spark_stomp.source import receivers
 from spark_stomp.source.planning import Mode
 from spark_stomp.spark.readers import StompStreamReader
 
+pytestmark = pytest.mark.usefixtures("quick_ends")
+
 NAME = "/amq/queue/a"
 
 Json = dict[str, Any]

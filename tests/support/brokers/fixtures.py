@@ -21,7 +21,7 @@ INSTEAD = "SPARK_STOMP_BROKERS_INSTEAD"
 _MARKED = [pytest.param(name, marks=() if name == "devbroker" else pytest.mark.broker) for name in BROKERS]
 # The newest release of each.
 _EVERY = [param for param in _MARKED if param.values[0] in {dialect.name for dialect in DIALECTS}]
-# The dev broker is in streaming/. TLS is in soak: TestACertificateForAnotherName reads and writes over it.
+# Not over TCP, as the others are. TLS is in soak: TestACertificateForAnotherName reads and writes over it.
 _OVER = [
     pytest.param(
         *param.values,
@@ -31,6 +31,7 @@ _OVER = [
     )
     for param in _EVERY[1:]
     for transport in BROKERS[str(param.values[0])].transports
+    if transport != "tcp"
 ]
 on_real_brokers = pytest.mark.parametrize("broker", _EVERY[1:], indirect=True)
 # For what is the same on all of them, and takes long.
@@ -47,7 +48,7 @@ on_every_rabbitmq = pytest.mark.parametrize(
     "rabbitmq", ["rabbitmq", pytest.param("rabbitmq-3.10", marks=pytest.mark.soak)], indirect=True
 )
 # With a second parameter, ``transport``.
-on_every_transport = pytest.mark.parametrize(("broker", "transport"), _OVER, indirect=["broker"])
+on_every_other_transport = pytest.mark.parametrize(("broker", "transport"), _OVER, indirect=["broker"])
 
 
 def missing(name: str, why: Unavailable) -> NoReturn:
@@ -108,10 +109,11 @@ def broker(request: pytest.FixtureRequest, broker_pool: BrokerPool) -> Broker:
     return broker_pool.get(request.param)
 
 
-@pytest.fixture
+# A parameter, so that the ids of its tests name it and they share a process (conftest.GROUPS).
+@pytest.fixture(params=["rabbitmq"])
 def rabbitmq(request: pytest.FixtureRequest, broker_pool: BrokerPool) -> RabbitMQ:
     """RabbitMQ, for tests of what only it does; a current release unless ``on_every_rabbitmq`` says more."""
-    broker = broker_pool.get(getattr(request, "param", "rabbitmq"))
+    broker = broker_pool.get(request.param)
     assert isinstance(broker, RabbitMQ)
     return broker
 

@@ -80,15 +80,6 @@ def test_a_later_receipt_does_not_vouch_for_an_earlier_group() -> None:
     assert (one.confirmed, one.queue.next_deadline, one.queue.pending) == (9, None, False)
 
 
-@pytest.mark.rule("1.10")
-def test_a_commit_while_acks_are_being_sent_confirms_none_of_them() -> None:
-    one = Connection(2)
-    one.commit(1)
-    assert one.take() == handles(0, 1)
-    one.commit(2)
-    assert (one.confirmed, one.queue.pending) == (0, True)
-
-
 def test_a_receipt_of_something_else_is_not_ours() -> None:
     assert Connection(1).queue.confirm("subscribe") is None
 

@@ -9,7 +9,7 @@ from support.journals import key
 
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
-from spark_stomp.receiver.blocks import Block, HeldAt, frame_keys
+from spark_stomp.receiver.blocks import Block, frame_keys
 from spark_stomp.receiver.dedup import DedupIndex, RememberedKeys
 
 
@@ -32,36 +32,6 @@ class TestHeld:
         index.add_new([b"1"], held(key(b"1")))
         assert not index.add_new(ids, held())
         assert index.held == 1
-
-    def test_known_says_where_a_message_is(self, index: DedupIndex) -> None:
-        one, other = held(key(b"2"), key(b"1"), key(b"5"), key(b"6")), held(key(b"1", b"other"))
-        index.add_new([b"2", b"1", b"5", b"6"], one)
-        index.add([key(b"1", b"other")], other)
-        index.remember_unconfirmed([key(b"1", b"third")])
-        wanted = [key(b"1"), key(b"1", b"other"), key(b"1", b"third"), key(b"1", b"new"), key(b"9"), None]
-        assert index.find([*wanted, key(b"6")]) == {
-            key(b"1"): HeldAt(one, 1),
-            key(b"6"): HeldAt(one, 3),
-            key(b"1", b"other"): HeldAt(other, 0),
-            key(b"1", b"third"): None,
-        }
-
-    def test_messages_with_one_id_are_told_apart_wherever_they_go(self, index: DedupIndex) -> None:
-        keys = [key(b"1", body) for body in (b"a", b"b", b"c", b"d")]
-        one, other = held(*keys[:3]), held(keys[3])
-        index.add(keys[:3], one)
-        index.add(keys[3:], other)
-        one.ids, one.made = [b"1"], keys[:1]
-        rest = held(*keys[1:3])
-        index.move([b"1", b"1"], one, rest)
-        assert index.find(keys) == dict(
-            zip(keys, [HeldAt(one, 0), HeldAt(rest, 0), HeldAt(rest, 1), HeldAt(other, 0)], strict=True)
-        )
-        for block in (rest, one):
-            index.remove(block.ids or (), block)
-        assert index.find(keys) == {keys[3]: HeldAt(other, 0)}
-        index.remove([b"1"], other)
-        assert index.held == 0
 
     @pytest.mark.parametrize(
         ("other", "differs"),

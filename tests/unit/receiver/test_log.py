@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
-from support.journals import key
+from support.by_hand import Query, block_of, receive
 
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import Block, DedupIndex, Deliveries, Log
+from spark_stomp.receiver import Block, DedupIndex, Log
 from spark_stomp.receiver.blocks import Inbox
 
 HEAD = b"MESSAGE\ndestination:/q\n\n"
@@ -113,42 +112,18 @@ class TestLog:
         assert [log.commit(upto) for upto in (3, 3, 2, 99, 99)] == [True, False, False, True, False]
         assert log.committed == 15
 
-    @pytest.mark.rule("J.2")
-    def test_what_may_be_acked_is_not_committed(self, log: Log) -> None:
-        """With ackAfter=journal what was planned is read again after its ACKs went out."""
-        log.permit_acks(6)
-        assert (log.ackable, log.committed) == (6, 0)
-        log.commit(3)
-        assert (log.ackable, log.committed) == (6, 3)
-        log.commit(9)
-        assert (log.ackable, log.committed) == (9, 9)
-
-    def test_data_that_is_removed_leaves_the_keys(self) -> None:
-        made, log, ids = Inbox(1 << 20), Log(DedupIndex()), [b"0", b"1", None]
-        block = Block(batch(FRAMES[:3]), ids)
-        made.put(block)
-        log.add(made.take(), 70)
-        block.make_keys()
-        log.unload(block)
-        assert made.memory_bytes == 0
-        assert block.all_keys == [key(b"0", b"0.0"), key(b"1", b"0.1"), None]
-        assert (log.first_held, log.end) == (70, 73)
-
 
 @pytest.mark.rule("5.7")
 def test_receipts_of_one_receiver_do_not_hold_up_another() -> None:
     """One is paused and gets no receipts, and another takes many messages."""
-    index = DedupIndex()
-    log = Log(index)
-    slow, quick = (Deliveries(1 << 20, log, name) for name in ("slow", "quick"))
-    for receiver in (slow, quick):
-        receiver.connected(keyed=True)
+    query = Query(("slow", "quick"))
+    query.connect()
+    (slow, quick), log, index = query.queues, query.log, query.index
     frame = HEAD + b"x\0"
     for number in range(2_000):
         for receiver in (slow, quick) if number == 0 else (quick,):
             name = b"%d" % number + receiver.inbox.name.encode()
-            block = MessageBlock(frame, [len(frame)], [b"h" + name], [name])
-            receiver.receive(block, received_at=0, version="1.2", dialect="generic")
+            receive(receiver, block_of([frame], [b"h" + name], [name]))
             receiver.number(1)
         log.commit(log.end)
         assert quick.due(10) is not None

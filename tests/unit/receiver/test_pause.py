@@ -8,16 +8,16 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from support.by_hand import block_of, of_queues, receive
 from support.options import source_options
 
-from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries, Log, pause
+from spark_stomp.receiver import pause
 from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.subscription import ReceiverSettings
 from spark_stomp.transport import Connection
 
 FRAME = b"MESSAGE\nmessage-id:1\n\n\0"
-BLOCK = MessageBlock(FRAME, [len(FRAME)], [b"1"], [None])
+BLOCK = block_of([FRAME], [b"1"])
 
 
 class Reading:
@@ -27,7 +27,7 @@ class Reading:
         self.waits: list[float] = []
         clock = SimpleNamespace(sleep=self.waits.append, monotonic=time.monotonic, time=time.time)
         monkeypatch.setattr(pause, "time", clock)
-        self.deliveries = Deliveries(1 << 20, Log(DedupIndex()), "q#0")
+        self.deliveries = of_queues()
         self.deliveries.connected(keyed=False)
         settings = ReceiverSettings("q#0", ("/queue/a",), source_options("stomp://127.0.0.1", "/queue/a"))
         self.reader = BoundedReader(settings, self.deliveries, lambda: None, threading.Event())
@@ -35,7 +35,7 @@ class Reading:
 
     def hold(self, count: int) -> None:
         for _ in range(count):
-            self.deliveries.receive(BLOCK, received_at=0, version="1.2", dialect="")
+            receive(self.deliveries, BLOCK)
 
     def read(self, size: int) -> int:
         """Read ``size`` bytes; returns how many waits that took."""
@@ -87,9 +87,9 @@ def test_only_a_query_warns_of_a_long_one(
     monkeypatch.setattr(pause, "time", SimpleNamespace(monotonic=time.monotonic, time=lambda: now[0]))
     options = source_options("stomp://127.0.0.1", "/queue/a")
     settings = ReceiverSettings("q#0", ("/queue/a",), options, of_batch=of_batch)
-    deliveries = Deliveries(len(FRAME), Log(DedupIndex()), "q#0")
+    deliveries = of_queues(max_bytes=len(FRAME))
     deliveries.connected(keyed=False)
-    deliveries.receive(BLOCK, received_at=0, version="1.2", dialect="")
+    receive(deliveries, BLOCK)
     reader = BoundedReader(settings, deliveries, lambda: None, threading.Event())
     connection = cast(Connection, SimpleNamespace(ended=False, rested=0.0, rest=lambda timeout: []))
     for now[0] in (0.0, 2.0):

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.by_hand import block_of, of_stream
 from support.options import source_options
 
 from spark_stomp.errors import ConnectionLost, StreamTruncated
 from spark_stomp.options import SourceOptions
-from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import (
     FIRST,
     LATEST,
     Place,
     ReceiverSettings,
     Stream,
-    StreamDeliveries,
     StreamReading,
     at,
     began_anew,
@@ -67,7 +65,7 @@ class Lone(StreamReading):
     """It has no connection."""
 
     def __init__(self, begin: Place, **given: str) -> None:
-        self.held = StreamDeliveries(1 << 20, "a#0")
+        self.held = of_stream("a#0")
         self.held.begin_at(begin)
         self.held.connected(keyed=False)
         settings = ReceiverSettings("a#0", (STREAM,), options(**given))
@@ -80,9 +78,8 @@ class Lone(StreamReading):
     def take(self, *offsets: int) -> list[int]:
         """The offsets of the frames that are new, of a block with these."""
         frames = [b"MESSAGE\nx-stream-offset:%d\n\n\0" % offset for offset in offsets]
-        ends = list(accumulate(map(len, frames)))
         before = self.held.log.end
-        self._take_new(PEER, MessageBlock(b"".join(frames), ends, [], []), "1.2")
+        self._take_new(PEER, block_of(frames), "1.2")
         log = self.held.log
         return [one for part in log.readable(max(before, log.committed), log.end) for one in range(*part)]
 

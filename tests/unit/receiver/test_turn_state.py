@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from support.by_hand import block_of, of_queues
 
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries, Log
+from spark_stomp.receiver import Deliveries
 from spark_stomp.receiver import turn_state as module
 from spark_stomp.receiver.turn_state import TurnState
 from spark_stomp.receiver.turns import Turn
@@ -21,9 +22,7 @@ AT = 1_000
 
 
 def block(count: int = 1) -> MessageBlock:
-    handles = [b"%d" % number for number in range(count)]
-    ends = [len(FRAME) * (number + 1) for number in range(count)]
-    return MessageBlock(FRAME * count, ends, handles, [None] * count)
+    return block_of([FRAME] * count, [b"%d" % number for number in range(count)], [None] * count)
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
 
 @pytest.fixture
 def deliveries() -> Deliveries:
-    deliveries = Deliveries(1 << 20, Log(DedupIndex()))
+    deliveries = of_queues()
     deliveries.connected(keyed=False)
     return deliveries
 

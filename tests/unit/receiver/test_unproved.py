@@ -5,13 +5,10 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from support.by_hand import block_of, of_queues, receive
 
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.blocks import Block
-from spark_stomp.receiver.dedup import DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.unproved import UnprovedAcks
 
 pytestmark = pytest.mark.rule("4.13")
@@ -89,18 +86,14 @@ def test_a_block_that_has_its_keys_already() -> None:
 @pytest.mark.parametrize("forgotten", [True, False])
 def test_only_a_forgotten_subscription_makes_them_unconfirmed(*, forgotten: bool) -> None:
     """Also those that were ACKed again."""
-    log, handles = Log(DedupIndex()), count()
-    receiver = Deliveries(1 << 20, log)
+    receiver, handles = of_queues(), count()
 
     def deliver() -> None:
-        block = MessageBlock(b"", [], [], [])
-        for name in b"a", b"b":
-            block.data += b"MESSAGE\ndestination:/q\n\n%b\0" % name
-            block.ends.append(len(block.data))
-            block.ids.append(name)
-            block.acks.append(b"%d" % next(handles))
+        names = [b"a", b"b"]
+        frames = [b"MESSAGE\ndestination:/q\n\n%b\0" % name for name in names]
+        block = block_of(frames, [b"%d" % next(handles) for _ in names], names)
         block.subscriptions = [b"s", b"s"]
-        receiver.receive(block, received_at=0, version="1.2", dialect="generic")
+        receive(receiver, block)
 
     def ack() -> None:
         assert receiver.due(10) is not None
@@ -110,7 +103,7 @@ def test_only_a_forgotten_subscription_makes_them_unconfirmed(*, forgotten: bool
     receiver.connected(keyed=True)
     deliver()
     receiver.number(2)
-    log.commit(2)
+    receiver.log.commit(2)
     ack()
     for again in 1, 2:
         receiver.disconnected(redelivers=True, forgotten=forgotten)

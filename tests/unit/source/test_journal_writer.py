@@ -7,48 +7,34 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.by_hand import Journaled, block_of, receive
 from support.journals import SmallDisk, batch_of, bodies, frame, local_journal
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal import Journal
-from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries
-from spark_stomp.source.journal_log import JournalLog, recover, stable_ids
-from spark_stomp.source.journal_writer import JournalWriter
+from spark_stomp.source.journal_log import JournalLog, stable_ids
 
 
-class Query:
+class Writing(Journaled):
     """A journal, one receiver and the writer between them; the writer steps when told, or runs."""
 
-    def __init__(
-        self, directory: Path, *, max_bytes: int = 1 << 30, ack_when_durable: bool = False, most: int = 100
-    ) -> None:
-        self.index = DedupIndex(most, journaled=True)
-        self.journal = local_journal(directory, max_bytes)
-        self.messages = recover(self.journal, self.index, "message-id", most=most)
-        self.receiver = Deliveries(1 << 20, self.messages, "r")
-        self.receiver.connected(keyed=True)
-        self.writer = JournalWriter(
-            self.journal,
-            self.messages,
-            [self.receiver],
-            max_bytes=max_bytes,
-            ack_when_durable=ack_when_durable,
-            changed=lambda: None,
-        )
+    def __init__(self, folder: Path, **given: Any) -> None:
+        super().__init__(folder, **given)
+        (self.receiver,) = self.queues
+        self.connect()
 
     def deliver(self, first: int, count: int = 1, handle: str = "h", subscription: str = "") -> None:
-        block = MessageBlock(b"", [], [], [])
-        for number in range(first, first + count):
-            block.data += frame(number, subscription=subscription)
-            block.ends.append(len(block.data))
-            block.acks.append(f"{handle}{number}".encode())
-            block.ids.append(b"ID:%d" % number)
-        self.receiver.receive(block, received_at=0, version="1.2", dialect="devbroker")
+        numbers = range(first, first + count)
+        frames = [frame(number, subscription=subscription) for number in numbers]
+        handles = [f"{handle}{number}".encode() for number in numbers]
+        receive(
+            self.receiver, block_of(frames, handles, [b"ID:%d" % number for number in numbers]), "devbroker"
+        )
 
     def write(self, first: int, count: int = 1, handle: str = "h", subscription: str = "") -> bool:
         """Deliver messages and write them; whether anything was written."""
@@ -85,22 +71,18 @@ class Query:
         self.writer.step()
         self.journal.flush()
 
-    def close(self) -> None:
-        self.writer.stop(5.0)
-        self.receiver.close()
 
-
-Make = Callable[..., Query]
+Make = Callable[..., Writing]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[Query] = []
+    made: list[Writing] = []
 
-    def one(**options: object) -> Query:
+    def one(**options: object) -> Writing:
         if made:
             made.pop().close()
-        made.append(Query(tmp_path / "journal", **options))  # type: ignore[arg-type]
+        made.append(Writing(tmp_path / "journal", **options))
         return made[-1]
 
     yield one
@@ -114,28 +96,6 @@ def test_durable_alone_is_no_reason_to_ack(make: Make) -> None:
     assert query.acks() == []
     assert query.writer.commit(1)
     assert query.acks() == [b"h0"]
-
-
-@pytest.mark.rule("J.9")
-@pytest.mark.parametrize("restarted", [False, True])
-@pytest.mark.parametrize("ack_when_durable", [False, True])
-def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
-    make: Make, ack_when_durable: bool, restarted: bool
-) -> None:
-    query = make(ack_when_durable=ack_when_durable)
-    query.write(0, 3)
-    query.writer.commit(3)
-    assert len(query.confirmed_acks()) == 3
-    query.receiver.disconnected(redelivers=True)
-    if restarted:
-        query.rest()
-        query = make(ack_when_durable=ack_when_durable)
-    else:
-        query.receiver.connected(keyed=True)
-    query.deliver(0, 3, handle="again")
-    assert query.acks() == [b"again0", b"again1", b"again2"]
-    assert not query.writer.step()
-    assert (query.journal.end, query.receiver.counts.dropped) == (3, 3)
 
 
 @pytest.mark.rule("J.9", "J.11")
@@ -217,17 +177,6 @@ def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
 
 
 class TestAfterARestart:
-    @pytest.mark.rule("J.8")
-    def test_redelivered_and_not_committed_gives_no_second_row(self, make: Make) -> None:
-        query = make()
-        query.write(0, 3)
-        query = make()
-        query.write(0, 4, handle="again")
-        assert query.journal.end == 4
-        assert query.receiver.counts.reattached == 3
-        query.writer.commit(2)
-        assert query.acks() == [b"again0", b"again1"]
-
     @pytest.mark.rule("4.2", "J.8")
     @pytest.mark.parametrize("committed", [False, True])
     def test_copies_of_one_message_in_two_queues_are_two(self, make: Make, committed: bool) -> None:
@@ -301,7 +250,7 @@ class TestRoom:
     def small_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 500)
 
-    def filled(self, make: Make) -> Query:
+    def filled(self, make: Make) -> Writing:
         query = make(max_bytes=self.SMALL)
         query.fill()
         return query
@@ -322,21 +271,6 @@ class TestRoom:
         query.confirmed_acks()
         assert query.writer.step()
         assert (query.writer.unwritten, query.writer.full) == (0, False)
-
-    @pytest.mark.rule("J.11")
-    def test_so_does_a_connection_that_ended_before_its_receipts(self, make: Make) -> None:
-        query = self.filled(make)
-        end = query.journal.end
-        query.writer.commit(end)
-        query.acks()
-        query.reconnect()
-        query.writer.step()
-        query.write(end, handle="again")
-        assert query.journal.first > 0
-        # Frames are gone, their keys are not: not even for the next run.
-        query = make(max_bytes=self.SMALL)
-        query.deliver(0, end, handle="again")
-        assert query.receiver.counts.dropped >= end - 1
 
     def test_what_is_committed_stays_for_one_batch_more_where_there_is_room(self, make: Make) -> None:
         query = make()
@@ -375,15 +309,6 @@ class TestRoom:
         while not query.writer.step():
             pass
         assert sizes[0] + 500 <= self.SMALL
-
-    @pytest.mark.rule("J.12")
-    def test_a_bound_that_is_smaller_than_any_group_lets_one_through(self, make: Make) -> None:
-        query = make(max_bytes=1)
-        assert query.write(0)
-        assert not query.write(1)
-        query.writer.commit(1)
-        query.confirmed_acks()
-        assert query.writer.step()
 
 
 class TestFullDisk:

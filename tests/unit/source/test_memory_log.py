@@ -3,79 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import accumulate
 
 import pytest
+from support.by_hand import Query, block_of, receive
 from support.journals import bodies
 
 from spark_stomp.errors import JournalMissing, RangeUnavailable, StreamTruncated
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver import RangeTicket
-from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
-from spark_stomp.source.logs import Logs
-from spark_stomp.source.memory_log import MemoryLog
-from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan
-from spark_stomp.source.planning import Available, BatchLimits, rotated
+from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range
+from spark_stomp.source.planning import BatchLimits
 
 
-def frame(name: str) -> bytes:
-    return b"MESSAGE\n\n%s\0" % name.encode()
+class Memory(Query):
+    """Receivers with these names."""
 
-
-@dataclass
-class Query:
-    """Receivers with these names, and what Spark asks of their log."""
-
-    names: str = "ab"
-    log: Log = field(default_factory=lambda: Log(DedupIndex()))
-
-    def __post_init__(self) -> None:
-        self.receivers = {name: Deliveries(1 << 20, self.log, name) for name in self.names}
-        self.logs = Logs([MemoryLog(self.log, self.receivers)], self.log.index.lock, tolerant=False)
-        for one in self.receivers.values():
-            one.connected(keyed=False)
+    def __init__(self, names: str = "ab") -> None:
+        super().__init__(names)
+        self.by_name = dict(zip(names, self.queues, strict=True))
+        self.connect(keyed=False)
 
     def receive(self, at: str, *names: str) -> None:
-        frames = [frame(name) for name in names]
-        ends = list(accumulate(map(len, frames)))
-        block = MessageBlock(b"".join(frames), ends, [name.encode() for name in names], [])
-        self.receivers[at].receive(block, received_at=0, version="1.2", dialect="generic")
+        frames = [b"MESSAGE\n\n%s\0" % name.encode() for name in names]
+        receive(self.by_name[at], block_of(frames, [name.encode() for name in names]))
 
     def reconnect(self, at: str) -> None:
         """The connection breaks, and the broker will redeliver what nobody was told of."""
-        self.receivers[at].disconnected(redelivers=True)
-        self.receivers[at].connected(keyed=False)
-
-    def available(self, start: Offset) -> list[Available]:
-        statuses = [
-            ReceiverStatus(
-                one.inbox.name, True, one.inbox.pending, one.inbox.received, 0, 0, 0.0, False, None
-            )
-            for one in self.receivers.values()
-        ]
-        return self.logs.available(start, statuses)
+        self.by_name[at].disconnected(redelivers=True)
+        self.by_name[at].connected(keyed=False)
 
     def tell(
         self, start: Offset, limits: BatchLimits, between: Callable[[], None] = lambda: None, turn: int = 0
     ) -> Offset | None:
         """As a query does; ``between`` happens after the look and before the end is told."""
-        available = rotated(self.available(start), turn)
+        available = self.available(start, turn)
         between()
         chosen = self.logs.take_batch(start, available, limits)
         return None if chosen is None else chosen[0]
 
-    def plan(self, start: Offset, turn: int = 0, **limits: int) -> Offset:
-        end = self.tell(start, BatchLimits(**limits), turn=turn)
-        assert end is not None
-        return end
-
     def batches(self, start: Offset, end: Offset) -> list[FrameBatch]:
-        tickets = [one for whole in plan(start, end) for one in self.logs.tickets(whole)]
-        return [batch for ticket in tickets for batch in self.logs.read(ticket)]
+        return self.read(start, end)[MEMORY]
 
-    def read(self, start: Offset, end: Offset) -> list[str]:
+    def texts(self, start: Offset, end: Offset) -> list[str]:
         return bodies(self.batches(start, end))
 
     def at(self, number: int) -> Offset:
@@ -83,43 +52,30 @@ class Query:
 
 
 @pytest.fixture
-def query() -> Query:
-    return Query()
+def query() -> Memory:
+    return Memory()
 
 
 @pytest.mark.rule("6.1")
-def test_what_is_told_gets_the_next_numbers(query: Query) -> None:
-    query.receive("a", "1", "2")
-    query.receive("b", "3")
-    first = query.plan(INITIAL)
-    query.receive("a", "4")
-    second = query.plan(first)
-    assert (first, second) == (query.at(3), query.at(4))
-    assert query.read(INITIAL, first) == ["1", "2", "3"]
-    assert query.read(first, second) == ["4"]
-    assert query.read(INITIAL, second) == ["1", "2", "3", "4"]
-
-
-@pytest.mark.rule("6.1")
-def test_what_a_limit_leaves_waits_without_a_number(query: Query) -> None:
+def test_what_a_limit_leaves_waits_without_a_number(query: Memory) -> None:
     query.receive("a", "1", "2", "3")
     query.receive("b", "4", "5", "6")
-    end = query.plan(INITIAL, max_messages=4)
+    end = query.end(INITIAL, max_messages=4)
     assert end == query.at(4)
-    assert query.read(INITIAL, end) == ["1", "2", "4", "5"]
+    assert query.texts(INITIAL, end) == ["1", "2", "4", "5"]
     assert [one.new for one in query.available(end)] == [1, 1]
-    assert query.read(end, query.plan(end)) == ["3", "6"]
+    assert query.texts(end, query.end(end)) == ["3", "6"]
 
 
 @pytest.mark.rule("2.1", "2.3")
-def test_what_was_told_stays_if_its_connection_breaks(query: Query) -> None:
+def test_what_was_told_stays_if_its_connection_breaks(query: Memory) -> None:
     query.receive("a", "1", "2")
-    end = query.plan(INITIAL, max_messages=1)
+    end = query.end(INITIAL, max_messages=1)
     query.reconnect("a")
-    assert query.read(INITIAL, end) == ["1"]
+    assert query.texts(INITIAL, end) == ["1"]
     query.receive("a", "2 again")
-    following = query.plan(end)
-    assert query.read(INITIAL, following) == ["1", "2 again"]
+    following = query.end(end)
+    assert query.texts(INITIAL, following) == ["1", "2 again"]
 
 
 LIMITS = (
@@ -130,25 +86,25 @@ LIMITS = (
 
 @pytest.mark.rule("2.5")
 @pytest.mark.parametrize("limits", LIMITS)
-def test_what_broke_between_look_and_tell_is_looked_at_again(query: Query, limits: BatchLimits) -> None:
+def test_what_broke_between_look_and_tell_is_looked_at_again(query: Memory, limits: BatchLimits) -> None:
     """Nothing gets a number, and no empty batch is told: that would end a run of Once."""
     query.receive("a", "1", "2")
     assert query.tell(INITIAL, limits, lambda: query.reconnect("a")) is None
     assert (query.log.end, query.logs.received()) == (0, INITIAL)
     query.receive("a", "1 again")
-    assert query.read(INITIAL, query.plan(INITIAL)) == ["1 again"]
+    assert query.texts(INITIAL, query.end(INITIAL)) == ["1 again"]
 
 
 @pytest.mark.rule("2.5")
 class TestABreakBetweenLookAndTell:
     @pytest.mark.parametrize("limits", LIMITS[:2])
-    def test_of_one_receiver_takes_nothing_of_the_others(self, query: Query, limits: BatchLimits) -> None:
+    def test_of_one_receiver_takes_nothing_of_the_others(self, query: Memory, limits: BatchLimits) -> None:
         query.receive("a", "1")
         query.receive("b", "2", "3")
         assert query.tell(INITIAL, limits, lambda: query.reconnect("b")) is None
-        assert (query.log.end, query.receivers["a"].inbox.pending) == (0, 1)
+        assert (query.log.end, query.by_name["a"].inbox.pending) == (0, 1)
 
-    def test_does_not_matter_if_as_many_came_again(self, query: Query) -> None:
+    def test_does_not_matter_if_as_many_came_again(self, query: Memory) -> None:
         query.receive("a", "1", "2")
 
         def redelivered() -> None:
@@ -157,7 +113,7 @@ class TestABreakBetweenLookAndTell:
 
         end = query.tell(INITIAL, BatchLimits(), redelivered)
         assert end == query.at(2)
-        assert query.read(INITIAL, end) == ["2 again", "1 again"]
+        assert query.texts(INITIAL, end) == ["2 again", "1 again"]
 
 
 @pytest.mark.rule("2.1", "6.3")
@@ -168,73 +124,73 @@ class TestAskedAgainFromBefore:
         "limits",
         [BatchLimits(), BatchLimits(max_messages=3), BatchLimits(max_bytes=30), BatchLimits(halves=True)],
     )
-    def test_that_end_is_told_again(self, query: Query, limits: BatchLimits) -> None:
+    def test_that_end_is_told_again(self, query: Memory, limits: BatchLimits) -> None:
         query.receive("a", "1", "2", "3")
         query.receive("b", "4", "5", "6")
         end = query.tell(INITIAL, limits)
         query.receive("a", "7")
         assert end is not None
         assert query.tell(INITIAL, limits, turn=1) == end
-        assert end.to_json() == query.plan(INITIAL).to_json()
+        assert end.to_json() == query.end(INITIAL).to_json()
 
-    def test_no_batch_waits_for_more(self, query: Query) -> None:
+    def test_no_batch_waits_for_more(self, query: Memory) -> None:
         """A minimum may not be met any more, and what comes is not of this batch."""
         query.receive("a", "1")
-        query.plan(INITIAL)
+        query.end(INITIAL)
         (again,) = query.available(INITIAL)
         assert (again.name, again.new, again.full) == (MEMORY, 1, True)
 
-    def test_and_from_the_offset_of_an_earlier_run(self, query: Query) -> None:
+    def test_and_from_the_offset_of_an_earlier_run(self, query: Memory) -> None:
         query.receive("a", "1")
         before = Offset({MEMORY: LogEnd("of an earlier run", 900)})
-        end = query.plan(before)
-        assert end == query.plan(before) == query.at(1)
-        assert query.read(before, end) == ["1"]
+        end = query.end(before)
+        assert end == query.end(before) == query.at(1)
+        assert query.texts(before, end) == ["1"]
 
 
 def test_the_messages_of_a_receiver_follow_one_another_in_a_batch() -> None:
     """Four receivers take turns with reads of six messages. Their record batches are as many as of one."""
-    four, one = Query("abcd"), Query("a")
+    four, one = Memory("abcd"), Memory("a")
     for turn in range(50):
-        for at in four.names:
+        for at in four.by_name:
             names = [f"{turn}{at}{number}" for number in range(6)]
             four.receive(at, *names)
             one.receive("a", *names)
-    end = four.plan(INITIAL)
+    end = four.end(INITIAL)
     assert end.get(MEMORY) == LogEnd(four.log.id, 1_200)
     assert len(four.batches(INITIAL, end)) == 200
     assert [batch.receiver for batch in joined(four.batches(INITIAL, end))] == [*"abcd"]
-    assert len(list(joined(one.batches(INITIAL, one.plan(INITIAL))))) == 1
+    assert len(list(joined(one.batches(INITIAL, one.end(INITIAL))))) == 1
 
 
-def test_what_was_received_counts_what_nobody_was_told(query: Query) -> None:
+def test_what_was_received_counts_what_nobody_was_told(query: Memory) -> None:
     """The query's progress shows how far it is behind."""
     assert query.logs.received() == INITIAL
     query.receive("a", "1", "2")
     query.receive("b", "3")
     assert query.logs.received() == query.at(3)
-    query.plan(INITIAL, max_messages=2)
+    query.end(INITIAL, max_messages=2)
     assert query.logs.received() == query.at(3)
     query.reconnect("a")
     assert query.logs.received() == query.at(2)
 
 
 class TestCommits:
-    def test_of_another_log_free_nothing(self, query: Query) -> None:
+    def test_of_another_log_free_nothing(self, query: Memory) -> None:
         query.receive("a", "1")
-        query.plan(INITIAL)
+        query.end(INITIAL)
         other = Offset({MEMORY: LogEnd("other", 1), JOURNAL: LogEnd(query.log.id, 1)})
         assert not query.logs.commit(other)
         assert query.log.committed == 0
 
-    def test_rows_that_wait_are_counted(self, query: Query) -> None:
+    def test_rows_that_wait_are_counted(self, query: Memory) -> None:
         query.receive("a", "1", "2")
         query.receive("b", "3")
-        query.logs.commit(query.plan(INITIAL, max_messages=1))
+        query.logs.commit(query.end(INITIAL, max_messages=1))
         assert (query.logs.rows.committed, query.logs.rows.waiting) == (1, 2)
 
 
-def test_a_log_that_is_not_here_is_not_read(query: Query) -> None:
+def test_a_log_that_is_not_here_is_not_read(query: Memory) -> None:
     with pytest.raises(RangeUnavailable, match="no log here has the id other"):
         query.logs.read(RangeTicket("other", 0, 1))
 
@@ -242,11 +198,11 @@ def test_a_log_that_is_not_here_is_not_read(query: Query) -> None:
 class TestWhatIsMissing:
     """Of what a run without journal and streams cannot read, only the log in memory is lost silently."""
 
-    def test_of_a_log_in_memory(self, query: Query) -> None:
+    def test_of_a_log_in_memory(self, query: Memory) -> None:
         query.logs.missing(Range(MEMORY, "of an earlier run", 0, 9))
 
     @pytest.mark.rule("J.13")
-    def test_of_a_journal(self, query: Query) -> None:
+    def test_of_a_journal(self, query: Memory) -> None:
         with pytest.raises(
             JournalMissing, match=r"the journal j up to message 9, 9 of .* option journal is not set"
         ):
@@ -256,6 +212,6 @@ class TestWhatIsMissing:
                 query.logs.begin(Offset({start: LogEnd("j", 9)}), Offset({planned: LogEnd("j", 9)}))
 
     @pytest.mark.rule("R.6")
-    def test_of_a_stream(self, query: Query) -> None:
+    def test_of_a_stream(self, query: Memory) -> None:
         with pytest.raises(StreamTruncated, match="offsets 5 to 8 of the stream c"):
             query.logs.missing(Range(f"{STREAM}c", "e", 5, 9))

@@ -6,15 +6,12 @@ import json
 from collections.abc import Callable
 
 import pytest
+from support.by_hand import Query, block_of, receive
 from support.golden import GOLDEN
 
 from spark_stomp.errors import OffsetError
-from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries, Log
-from spark_stomp.source.logs import Logs
-from spark_stomp.source.memory_log import MemoryLog
+from spark_stomp.receiver import DedupIndex, Log
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range, plan
-from spark_stomp.source.planning import Available, BatchLimits
 
 OFFSET = Offset({MEMORY: LogEnd("aa", 7)})
 JOURNALED = Offset({JOURNAL: LogEnd("77ab", 5000)})
@@ -134,16 +131,12 @@ class TestWhatIsCarried:
     @pytest.fixture
     def end(self) -> Callable[[Offset], Offset]:
         """The end of a batch of one message of a run without a journal."""
-        held = Deliveries(1 << 20, Log(DedupIndex(), "new"), "r")
-        logs = Logs([MemoryLog(held.log, {"r": held})], held.lock, tolerant=True)
-        held.connected(keyed=False)
+        query = Query(log=Log(DedupIndex(), "new"))
+        query.connect(keyed=False)
 
         def of(start: Offset) -> Offset:
-            block = MessageBlock(b"MESSAGE\n\n\0", [10], [b"h"], [])
-            held.receive(block, received_at=0, version="1.2", dialect="generic")
-            chosen = logs.take_batch(start, [Available("r", held.log, 0, 1)], BatchLimits())
-            assert chosen is not None
-            return through_json(chosen[0])[0]
+            receive(query.queues[0], block_of([b"MESSAGE\n\n\0"], [b"h"]))
+            return through_json(query.end(start))[0]
 
         return of
 

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 import pytest
+from support.by_hand import Journaled, Query, block_of, receive
 from support.journals import bodies, damage, fill, frame, local_journal, objects
 from support.options import source_options
 
 from spark_stomp.errors import JournalMismatch, JournalMissing, StompError, StreamTruncated
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import (
-    FIRST,
-    DedupIndex,
-    Deliveries,
-    Log,
-    ReceiverSettings,
-    ReceiverStatus,
-    StreamDeliveries,
-)
-from spark_stomp.source.journal_log import JournalLog, recover
-from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.logs import Logs, Shares, SourceLog
-from spark_stomp.source.memory_log import MemoryLog
+from spark_stomp.receiver import FIRST, ReceiverSettings
+from spark_stomp.source.logs import Logs, Shares
 from spark_stomp.source.offsets import INITIAL, JOURNAL, MEMORY, STREAM, LogEnd, Offset, Range
 from spark_stomp.source.planning import Available, BatchLimits
 from spark_stomp.source.stream_log import StreamLog
@@ -43,17 +31,11 @@ JOURNALS = "jk"
 QUEUES = "m" + JOURNALS
 
 
-def block_of(numbers: Sequence[int]) -> MessageBlock:
-    block = MessageBlock(b"", [], [], [])
-    for number in numbers:
-        block.data += frame(number)
-        block.ends.append(len(block.data))
-        block.acks.append(b"h%d" % number)
-        block.ids.append(b"ID:%d" % number)
-    return block
+def messages(*numbers: int) -> MessageBlock:
+    frames, handles = [frame(number) for number in numbers], [b"h%d" % number for number in numbers]
+    return block_of(frames, handles, [b"ID:%d" % number for number in numbers])
 
 
-@dataclass
 class Run:
     """A run of a query. Each letter of ``reads`` is a receiver.
 
@@ -61,92 +43,53 @@ class Run:
     stream, and ``A`` reads the stream ``a``, which was declared anew.
     """
 
-    folder: Path
-    reads: str
-    tolerant: bool = False
-    numbers: Iterator[int] = field(default_factory=count)
-    queues: list[Deliveries] = field(default_factory=list)
-    streams: list[StreamDeliveries] = field(default_factory=list)
-    writer: JournalWriter | None = None
-    closing: ExitStack = field(default_factory=ExitStack)
-
-    def __post_init__(self) -> None:
-        logs = list[SourceLog]()
-        names = [f"q#{at}" for at, one in enumerate(self.reads) if one in QUEUES]
-        lock = threading.RLock()
-        if names:
-            journaled = self.reads[0] in JOURNALS
-            index = DedupIndex(journaled=journaled)
-            lock = index.lock
-            logs.append(self._journal(index, names) if journaled else self._memory(index, names))
-        for at, one in enumerate(self.reads.lower()):
+    def __init__(self, folder: Path, reads: str, tolerant: bool, numbers: Iterator[int]) -> None:
+        self.reads, self._numbers = reads, numbers
+        names = [f"q#{at}" for at, one in enumerate(reads) if one in QUEUES]
+        streams = list[ReceiverSettings]()
+        for at, one in enumerate(reads.lower()):
             if one not in QUEUES:
                 destination = f"/amq/queue/{one}"
                 options = source_options("stomp://b", destination, startingOffsets="earliest")
-                settings = ReceiverSettings(f"{destination}#{at}", (destination,), options)
-                self.streams.append(StreamDeliveries(1 << 20, settings.name))
-                logs.append(StreamLog(settings, self.streams[-1]))
-        self.logs = Logs(logs, lock, tolerant=self.tolerant)
-
-    def _memory(self, index: DedupIndex, names: list[str]) -> MemoryLog:
-        messages = Log(index)
-        self.queues = [Deliveries(1 << 20, messages, name) for name in names]
-        return MemoryLog(messages, dict(zip(names, self.queues, strict=True)))
-
-    def _journal(self, index: DedupIndex, names: list[str]) -> JournalLog:
-        journal = local_journal(self.folder / self.reads[0])
-        messages = recover(journal, index, "message-id", most=100)
-        self.queues = [Deliveries(1 << 20, messages, name) for name in names]
-        self.writer = JournalWriter(
-            journal, messages, self.queues, max_bytes=1 << 30, ack_when_durable=False, changed=lambda: None
+                streams.append(ReceiverSettings(f"{destination}#{at}", (destination,), options))
+        self.query = (
+            Journaled(folder / reads[0], names, streams, tolerant=tolerant)
+            if reads[0] in JOURNALS
+            else Query(names, streams, tolerant=tolerant)
         )
-        self.closing.callback(journal.close)
-        return JournalLog(self.writer, names, tolerant=self.tolerant)
+        self.logs, self.queues, self.streams = self.query.logs, self.query.queues, self.query.streams
 
     def begin(self, start: Offset, planned: Offset) -> None:
         self.logs.begin(start, planned)
         for letter, one in zip([one for one in self.reads if one not in QUEUES], self.streams, strict=True):
             if letter == "A":
                 one.begin_at(FIRST)  # as its receiver does, with failOnDataLoss=false
-        for one in (*self.queues, *self.streams):
-            one.connected(keyed=True)
+        self.query.connect()
 
-    def receive(self, messages: int) -> None:
+    def receive(self, count: int) -> None:
         """So many messages come of each."""
         for queue in self.queues:
-            block = block_of([next(self.numbers) for _ in range(messages)])
-            queue.receive(block, received_at=0, version="1.2", dialect="devbroker")
-        while self.writer is not None and self.writer.step():
+            receive(queue, messages(*(next(self._numbers) for _ in range(count))), "devbroker")
+        while isinstance(self.query, Journaled) and self.query.writer.step():
             pass
         for stream in self.streams:
             at = stream.stream.next if stream.stream.next is not None else EARLIEST
-            for offset in [one for one in range(at, at + messages + len(GAPS)) if one not in GAPS][:messages]:
+            for offset in [one for one in range(at, at + count + len(GAPS)) if one not in GAPS][:count]:
                 stream.receive_from(
-                    offset, block_of([offset]), received_at=0, version="1.2", dialect="rabbitmq"
+                    offset, messages(offset), received_at=0, version="1.2", dialect="rabbitmq"
                 )
-
-    @property
-    def statuses(self) -> list[ReceiverStatus]:
-        return [
-            ReceiverStatus(one.inbox.name, True, one.inbox.pending, 0, 0, 0, 0.0, False, None)
-            for one in (*self.queues, *self.streams)
-        ]
 
     def end(self, start: Offset) -> Offset:
         """The end of a batch of all that is there."""
-        available = self.logs.available(start, self.statuses)
+        available = self.query.available(start)
         chosen = self.logs.take_batch(start, available, BatchLimits())
         assert chosen is not None and sum(chosen[1].values()) == sum(one.new for one in available)
         return chosen[0]
 
     def read(self, start: Offset, end: Offset) -> tuple[dict[str, list[str]], list[Range]]:
         """The bodies of a batch by the names of logs, and the ranges that are lost."""
-        held, lost = self.logs.ranges(start, end)
-        rows = {
-            part.name: [body for ticket in self.logs.tickets(part) for body in bodies(self.logs.read(ticket))]
-            for part, _ in held
-        }
-        return rows, lost
+        rows = {name: bodies(batches) for name, batches in self.query.read(start, end).items()}
+        return rows, self.logs.ranges(start, end)[1]
 
 
 Runs = Callable[..., Run]
@@ -172,13 +115,13 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 
     def one(reads: str, *, tolerant: bool = False) -> Run:
         for run in made:
-            run.closing.close()
+            run.query.close()
         made.append(Run(tmp_path, reads, tolerant, numbers))
         return made[-1]
 
     yield one
     for run in made:
-        run.closing.close()
+        run.query.close()
 
 
 READ, LOST, KEPT, NEW = "read again", "lost", "kept as it is", "begins"
@@ -221,8 +164,8 @@ def test_a_log_from_run_to_run(
     other.begin(INITIAL, INITIAL)
     other.receive(OTHERS)
     other.logs.commit(other.end(INITIAL))
-    assert other.writer is not None and not other.writer.step()
-    other.writer.journal.flush()
+    assert isinstance(other.query, Journaled) and not other.query.writer.step()
+    other.query.journal.flush()
     first = runs(before)
     first.begin(INITIAL, INITIAL)
     first.receive(5)
@@ -325,7 +268,7 @@ def test_a_break_takes_nothing_of_other_logs(runs: Runs, take: Take) -> None:
 
 
 @pytest.mark.rule("2.5")
-@pytest.mark.parametrize("reads", ["m", "j", "ma"])
+@pytest.mark.parametrize("reads", ["m", "ma"])
 def test_no_connection_of_a_queue_breaks_while_shares_are_chosen(runs: Runs, reads: str, take: Take) -> None:
     run = runs(reads)
     run.begin(INITIAL, INITIAL)
@@ -334,7 +277,7 @@ def test_no_connection_of_a_queue_breaks_while_shares_are_chosen(runs: Runs, rea
     def chosen() -> dict[str, int]:
         with ThreadPoolExecutor(1) as other:
             assert not other.submit(run.queues[0].lock.acquire, blocking=False).result()
-        return {JOURNAL: 1, run.queues[0].inbox.name: 1}
+        return {run.queues[0].inbox.name: 1}
 
     assert take(run.logs, chosen) is not None
 
@@ -346,7 +289,7 @@ def test_a_stream_that_is_declared_anew_while_an_end_is_told_names_no_offset_of_
     run = runs("ma", tolerant=True)
     start = Offset({A: LogEnd("e", 50)})
     run.begin(start, start)
-    run.queues[0].receive(block_of([1]), received_at=0, version="1.2", dialect="devbroker")
+    receive(run.queues[0], messages(1))
     take = StreamLog.take
 
     def overtaken(log: StreamLog, low: int, shares: Mapping[str, int]) -> int:
@@ -396,13 +339,13 @@ def test_with_an_older_checkpoint_a_batch_begins_behind_what_the_journal_has_del
         run.receive(3)
         ends.append(run.end(ends[-1]))
         run.logs.commit(ends[-1])
-    assert run.writer is not None
-    run.writer.journal.trim(6)
+    assert isinstance(run.query, Journaled)
+    run.query.journal.trim(6)
     run.receive(6)
 
     run, (_, older, *_) = runs("j", tolerant=True), ends
     run.begin(older, older)
-    available = run.logs.available(older, run.statuses)
+    available = run.query.available(older)
     chosen = run.logs.take_batch(older, available, BatchLimits(**limits))
     assert chosen is not None and chosen[1] == {JOURNAL: count}
     assert run.read(older, chosen[0])[0] == {JOURNAL: [f"body {6 + at}" for at in range(count)]}
@@ -416,26 +359,13 @@ def test_what_a_journal_has_lost_at_its_end_gives_no_batch(tmp_path: Path, limit
     filled.flush()
     filled.close()
     damage(objects(tmp_path)[-1], 60)
-    journal = local_journal(tmp_path, tolerant=True)
-    index = DedupIndex(100, journaled=True)
-    messages = recover(journal, index, None, most=100)
-    receiver = Deliveries(1 << 20, messages, "r")
-    writer = JournalWriter(
-        journal, messages, [receiver], max_bytes=1 << 30, ack_when_durable=True, changed=lambda: None
-    )
-    logs = Logs([JournalLog(writer, {}, tolerant=True)], threading.RLock(), tolerant=True)
-    start = Offset({JOURNAL: LogEnd(journal.id, 15)})
-    logs.begin(start, start)
-    assert (journal.held(0, 20), journal.end) == ([(0, 15)], 20)
-
-    def next_end() -> Offset | None:
-        seen = logs.available(start, [])
-        chosen = logs.take_batch(start, seen, BatchLimits(**limits))
-        return None if chosen is None else chosen[0]
-
-    assert [one.new for one in logs.available(start, [])] == [0]
-    receiver.connected(keyed=True)
-    receiver.receive(block_of([30, 31]), received_at=0, version="1.2", dialect="generic")
-    assert writer.step()
-    assert next_end() == Offset({JOURNAL: LogEnd(journal.id, 22)})
-    writer.stop(1.0)
+    query = Journaled(tmp_path, ack_when_durable=True, tolerant=True)
+    start = Offset({JOURNAL: LogEnd(query.journal.id, 15)})
+    query.logs.begin(start, start)
+    assert (query.journal.held(0, 20), query.journal.end) == ([(0, 15)], 20)
+    assert [one.new for one in query.available(start)] == [0]
+    query.connect()
+    receive(query.queues[0], messages(30, 31))
+    assert query.writer.step()
+    assert query.end(start, **limits) == Offset({JOURNAL: LogEnd(query.journal.id, 22)})
+    query.close()
