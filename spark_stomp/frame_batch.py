@@ -206,8 +206,9 @@ class FrameIndex(Generic[T]):
         return self._extents[0] if self._extents else None
 
     def append(self, first: int, count: int, size: int, item: T) -> None:
-        """Add ``item``, which holds ``count`` frames from ``first`` on, with ``size`` bytes."""
+        """Add ``item`` behind all others: ``count`` frames from ``first`` on, with ``size`` bytes."""
         last = self._extents[-1] if self._extents else None
+        assert last is None or last.end <= first, "extents are added in the order of their numbers"
         both = self._join(last.item, item) if last is not None and last.end == first else None
         if last is None or both is None:
             self._extents.append(Extent(first, first + count, self.total_bytes, size, item))

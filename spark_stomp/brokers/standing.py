@@ -112,7 +112,8 @@ class ByHttp:
     """Questions over HTTP, to ``managementUrl``.
 
     Attributes:
-        paths: what to GET of a virtual host and a queue, by names.
+        paths: what to GET of a virtual host and a destination, by names. The destination is as the option has
+            it, with ``/queue/``.
         accepted: the other statuses that are an answer too, beside 200, by these names.
         standing: what the answers mean; raises what it raises in :class:`ByStomp`, and UnsupportedError.
         only: why nothing can be asked without ``managementUrl``.

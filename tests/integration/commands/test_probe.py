@@ -116,7 +116,10 @@ def test_a_destination(devbroker: DevBroker, command: Command) -> None:
     assert done.code == 0 and '"durable-subscription-name": "etl@/topic/a"' in done.out
 
 
-@pytest.mark.parametrize("dialect", DIALECTS[:-1], ids=lambda dialect: dialect.name)
+KNOWN = [one for one in DIALECTS if one.unknown is None]
+
+
+@pytest.mark.parametrize("dialect", KNOWN, ids=lambda dialect: dialect.name)
 def test_every_known_dialect_is_put_into_words(dialect: object) -> None:
     shown = dict(_treatment(dialect))  # type: ignore[arg-type]
     assert {"window", "stable ids", "batch reads", "selectors", "durable topics"} <= shown.keys()

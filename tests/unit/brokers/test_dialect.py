@@ -10,7 +10,7 @@ import pytest
 from support.options import sink_options
 
 from spark_stomp.arrow import decode_frames
-from spark_stomp.brokers import Dialect, dialect_for, dialect_named
+from spark_stomp.brokers import DIALECTS, Dialect, dialect_for, dialect_named
 from spark_stomp.columns import Projection
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
@@ -32,6 +32,13 @@ from spark_stomp.source.reads import RowSettings
 )
 def test_chosen_by_the_server_header(server: str | None, name: str) -> None:
     assert dialect_for(server).name == name
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda one: one.name)
+def test_what_names_a_delivery_is_not_sent_on(dialect: Dialect) -> None:
+    """A message that is read and sent again would have the id of the first one, or look like a browse."""
+    names = {dialect.id_header, dialect.id_time_header, *dict(dialect.browse_headers or ())} - {None}
+    assert {name for name in names if name not in dialect.outgoing.left_out} == set()
 
 
 def test_the_option_wins_over_what_the_server_says() -> None:

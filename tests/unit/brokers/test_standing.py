@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.brokers import dialect_named
+from spark_stomp.brokers import DIALECTS, Dialect, dialect_named
 from spark_stomp.brokers.standing import PASSING, ByHttp, ByStomp, HttpAnswer, Standing
 from spark_stomp.errors import UnsupportedError
 
@@ -42,6 +42,17 @@ def test_what_was_recorded(broker: str, held: Standing) -> None:
     assert read(broker, RECORDED[broker]["absent"]) == Standing(is_there=False)
     if selected := RECORDED[broker].get("selected"):
         assert read(broker, selected, SELECTOR).wanted == 0
+
+
+BY_HTTP = [one for one in DIALECTS if isinstance(one.asks.by, ByHttp)]
+
+
+@pytest.mark.parametrize("dialect", BY_HTTP, ids=lambda one: one.name)
+def test_a_queue_is_asked_for_by_its_name(dialect: Dialect) -> None:
+    """A destination is no name of a queue: the answer would be that there is no such queue."""
+    assert isinstance(dialect.asks.by, ByHttp)
+    for path in dialect.asks.by.paths("/", "/queue/orders").values():
+        assert not re.search(r"queue(/|%2F)orders", path), path
 
 
 def asked(broker: str, destination: str, selector: str | None = None) -> dict[str, tuple[object, ...]]:
