@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_stomp.errors import SchemaError
-
 STRING = "string"
 BINARY = "binary"
 BOOLEAN = "boolean"
@@ -177,17 +175,6 @@ class Projection:
         """The type of ``body``: octets, text, or the fields of its JSON; None if the query does not ask."""
         return self.arrow_schema.field(self.columns.index("body")).type if "body" in self.columns else None
 
-    @classmethod
-    def of(cls, *names: str, body_as_string: bool = False) -> Projection:
-        """A projection of the columns ``names``; of the default columns if none is given. Needs no pyspark.
-
-        Raises:
-            SchemaError: one of ``names`` is no column of the source.
-        """
-        chosen = [_known(name, SOURCE_COLUMNS) for name in names] if names else list(DEFAULT_COLUMNS)
-        fields = [pa.field(c.name, _ARROW[_chosen_type(c, body_as_string)], c.nullable) for c in chosen]
-        return cls(tuple(c.name for c in chosen), pa.schema(fields))
-
 
 @dataclass(frozen=True)
 class SinkColumns:
@@ -206,8 +193,8 @@ class SinkColumns:
     @property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema. All columns are nullable, because a forbidden null is refused with its row."""
-        types = {column.name: _chosen_type(column, self.body_as_string) for column in SINK_COLUMNS}
-        types |= dict(self.further)
+        types = {column.name: column.types[0] for column in SINK_COLUMNS} | dict(self.further)
+        types["body"] = STRING if self.body_as_string else BINARY
         return pa.schema([pa.field(name, arrow_type(types[name])) for name in self.columns])
 
 
@@ -227,14 +214,3 @@ def arrow_type(kind: str) -> pa.DataType | None:
     """The Arrow type for the Spark type ``kind``; None if no column may have that type."""
     decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
     return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _ARROW.get(kind)
-
-
-def _known(name: str, columns: Sequence[Column]) -> Column:
-    for column in columns:
-        if column.name == name:
-            return column
-    raise SchemaError(unknown_column(name, columns, "the source"))
-
-
-def _chosen_type(column: Column, body_as_string: bool) -> str:
-    return STRING if column.name == "body" and body_as_string else column.types[0]

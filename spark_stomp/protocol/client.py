@@ -222,7 +222,7 @@ class ClientConnection(Session[Event]):
         self.session = frame.get("session")
         config = self._config
         self._start(self._source_for(version), config.heartbeat, theirs, self._now, config.receive_margin)
-        return Connected(version, self.server, self.session, self.heartbeat)
+        return Connected()
 
     def _source_for(self, version: str) -> FrameDecoder | FrameScanner:
         config = self._config

@@ -72,7 +72,7 @@ class TestLogin:
     def test_everyone_is_let_in_where_there_are_no_users(self) -> None:
         pair = Pair(config=ClientConfig(login="x", passcode="y"))
         # The end of line after each frame is a heart-beat to a client.
-        assert pair.first == [Connected("1.2", None, "session-1", (0, 0)), HeartbeatReceived()]
+        assert pair.first == [Connected(), HeartbeatReceived()]
         assert pair.peer.connected
         assert (pair.broker.connects, pair.broker.disconnects) == (1, 0)
 
