@@ -138,19 +138,24 @@ SINK_COLUMNS: tuple[Column, ...] = (
 )
 """The columns of a write; only ``body`` is required. If a value is null, the option for its column counts."""
 
-_ARROW: dict[str, pa.DataType] = {
+LEAVES: dict[str, pa.DataType] = {
     STRING: pa.string(),
-    BINARY: pa.binary(),
     BOOLEAN: pa.bool_(),
-    BIGINT: pa.int64(),
-    TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    TIMESTAMP_NTZ: pa.timestamp("us"),
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
     "int": pa.int32(),
+    BIGINT: pa.int64(),
     "float": pa.float32(),
     "double": pa.float64(),
     "date": pa.date32(),
+    TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    TIMESTAMP_NTZ: pa.timestamp("us"),
+}
+"""The types without parts that JSON has values for too, and their Arrow types."""
+
+_ARROW: dict[str, pa.DataType] = {
+    **LEAVES,
+    BINARY: pa.binary(),
     HEADER_MAP: pa.map_(pa.string(), pa.string()),
     HEADER_LIST: pa.list_(
         pa.field("element", pa.struct([pa.field("name", pa.string()), pa.field("value", pa.string())]))
