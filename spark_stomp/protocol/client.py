@@ -220,8 +220,7 @@ class ClientConnection(Session[Event]):
         theirs = parse_heartbeat(frame.get("heart-beat") if has_heartbeats(version) else None)
         self.server = frame.get("server")
         self.session = frame.get("session")
-        config = self._config
-        self._start(self._source_for(version), config.heartbeat, theirs, self._now, config.receive_margin)
+        self._start(self._source_for(version), self._config.heartbeat, theirs, self._now)
         return Connected()
 
     def _source_for(self, version: str) -> FrameDecoder | FrameScanner:

@@ -62,14 +62,12 @@ class ServerConfig:
         server: the ``server`` header of CONNECTED, "name/version"; None: no such header.
         heartbeat: (what we can send, what we would like to receive) in ms; 0: no heart-beats.
         limits: the largest frames to accept after CONNECT. For CONNECT, lower limits apply.
-        receive_margin: how late the client's heart-beat may be, as a fraction of its interval.
     """
 
     versions: tuple[str, ...] = ("1.2", "1.1", "1.0")
     server: str | None = None
     heartbeat: tuple[int, int] = NO_HEARTBEAT
     limits: Limits = field(default_factory=Limits)
-    receive_margin: float = 1.0
 
 
 class ServerConnection(Session[ServerEvent]):
@@ -101,7 +99,7 @@ class ServerConnection(Session[ServerEvent]):
         self._machine.local("CONNECTED")
         self._required = _REQUIRED[version]
         source = FrameDecoder(version, config.limits)
-        self._start(source, config.heartbeat, self._client_heartbeat, now, config.receive_margin)
+        self._start(source, config.heartbeat, self._client_heartbeat, now)
         self._queue(data)
 
     def message_raw(self, data: bytes) -> None:

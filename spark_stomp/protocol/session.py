@@ -430,16 +430,14 @@ class Session(Generic[EventT]):
         ours: tuple[int, int],
         theirs: tuple[int, int],
         now: float,
-        margin: float,
     ) -> None:
         """The version is agreed: pass on to ``source`` all bytes that follow the first frame.
 
-        ``ours`` and ``theirs`` are the ``heart-beat`` headers of both sides, ``margin`` is that of
-        :class:`~spark_stomp.protocol.handshake.HeartbeatTimer`.
+        ``ours`` and ``theirs`` are the ``heart-beat`` headers of both sides.
         """
         self.version = source.version
         beats = has_heartbeats(self.version)
         intervals = negotiate_heartbeat(ours, theirs) if beats else NO_HEARTBEAT
-        self._timer = HeartbeatTimer(intervals, now, margin=margin)
+        self._timer = HeartbeatTimer(intervals, now)
         source.receive_data(self._handshake.take_buffer())
         self._source = source
