@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_stomp.arrow.columns import Flags, Ints, lengths, text_of
+from spark_stomp.arrow.columns import Flags, Ints, as_utf8, lengths, text_of
 from spark_stomp.protocol import escape as escape_text
 from spark_stomp.protocol.frames import grammar_of
 from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
@@ -255,12 +255,7 @@ def _require(plain: bool | np.bool_) -> None:
 def _utf8(values: pa.Array) -> bytes:
     """The text of all values, one after another. Declines a slice whose text is not UTF-8."""
     text = text_of(values)[0].tobytes()
-    if not text.isascii():
-        strings = pa.Array.from_buffers(pa.string(), len(values), values.buffers(), offset=values.offset)
-        try:
-            strings.validate(full=True)
-        except pa.ArrowInvalid:
-            raise _Declined from None
+    _require(text.isascii() or as_utf8(values) is not None)
     return text
 
 

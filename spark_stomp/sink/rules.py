@@ -173,10 +173,24 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
     Raises:
         UnsupportedError: this broker cannot do what the options or columns ask for.
     """
+    rules = _rules(options, columns, version, dialect)
+    for header in rules.headers:
+        if (problem := rules.problem(*header)) is not None:
+            raise UnsupportedError(
+                f"sendHeaders cannot go to this broker ({dialect.name}): {problem}. Change that header, or "
+                "leave it out"
+            )
+    for key, one in (("destination", rules.destination), ("deadLetterDestination", rules.dead_letter)):
+        if one and (problem := rules.problem("destination", one)) is not None:
+            raise UnsupportedError(f"{key} cannot go to this broker ({dialect.name}): {problem}")
+    return rules
+
+
+def _rules(options: SinkOptions, columns: SinkColumns, version: str, dialect: Dialect) -> SendRules:
     message, outgoing, limits = options.message, dialect.outgoing, options.connection.limits
     longest = outgoing.max_header_line or limits.max_header_line
     headers = _same_for_all(message) | dict(options.send_headers)
-    rules = SendRules(
+    return SendRules(
         version=version,
         destination=options.destination,
         headers=tuple(pair for pair in headers.items() if pair != NOT_PERSISTENT),
@@ -199,16 +213,6 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
         most_messages=options.receipt_window,
         most_bytes=min(max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW), _LARGEST_SLICE),
     )
-    for header in rules.headers:
-        if (problem := rules.problem(*header)) is not None:
-            raise UnsupportedError(
-                f"sendHeaders cannot go to this broker ({dialect.name}): {problem}. Change that header, or "
-                "leave it out"
-            )
-    for key, one in (("destination", rules.destination), ("deadLetterDestination", rules.dead_letter)):
-        if one and (problem := rules.problem("destination", one)) is not None:
-            raise UnsupportedError(f"{key} cannot go to this broker ({dialect.name}): {problem}")
-    return rules
 
 
 def _same_for_all(message: MessageOptions) -> dict[str, str]:
