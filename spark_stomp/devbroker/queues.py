@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from itertools import takewhile
 from typing import Protocol, cast
 
@@ -38,6 +38,7 @@ _COMMAND = b"MESSAGE\n"
 Headers = tuple[tuple[str, str], ...]
 
 
+@dataclass(slots=True, eq=False)
 class Message:
     """One message in one queue.
 
@@ -54,26 +55,19 @@ class Message:
         FrameEncodeError: STOMP 1.2 cannot carry a header, such as an empty name or a NUL.
     """
 
-    __slots__ = ("body", "deliveries", "expires", "head", "message_id", "raw", "sequence")
+    sequence: int
+    message_id: str
+    destination: InitVar[str]
+    headers: InitVar[Headers]
+    body: bytes
+    raw: bytes = b""
+    expires: float = math.inf
+    head: bytes = field(init=False)
+    deliveries: int = field(default=0, init=False)
 
-    def __init__(
-        self,
-        sequence: int,
-        message_id: str,
-        destination: str,
-        headers: Headers,
-        body: bytes,
-        raw: bytes = b"",
-        expires: float = math.inf,
-    ) -> None:
-        all_headers = (("destination", destination), *headers, ("content-length", str(len(body))))
-        self.sequence = sequence
-        self.message_id = message_id
-        self.head = _head(all_headers, body, "1.2")
-        self.body = body
-        self.raw = raw
-        self.expires = expires
-        self.deliveries = 0
+    def __post_init__(self, destination: str, headers: Headers) -> None:
+        all_headers = (("destination", destination), *headers, ("content-length", str(len(self.body))))
+        self.head = _head(all_headers, self.body, "1.2")
 
     def copy(self) -> Message:
         """A copy for another subscriber, not delivered yet."""
