@@ -7,7 +7,6 @@ strings, and a delivery by STOMP 1.2 is only a join of bytes.
 from __future__ import annotations
 
 import math
-import sys
 from collections import deque
 from collections.abc import Iterable
 from copy import copy
@@ -214,6 +213,7 @@ class Queue:
             consumers.rotate(-1)
 
 
+@dataclass(slots=True, eq=False)
 class Subscription:
     """One client's subscription to one queue.
 
@@ -223,33 +223,26 @@ class Subscription:
         queue: the queue that it takes messages from.
         outlet: where its messages go.
         ack: "auto", "client" or "client-individual".
-        window: how many un-acked messages it takes; None means unlimited.
+        window: how many un-acked messages it takes.
         named: whether deliveries have a ``subscription`` header; False if a 1.0 client gave no id.
         topic: the topic whose messages its queue collects, if the queue is for this subscription alone.
     """
 
-    def __init__(
-        self,
-        name: str,
-        number: int,
-        queue: Queue,
-        outlet: Outlet,
-        *,
-        ack: str,
-        window: int | None = None,
-        named: bool = True,
-        topic: str | None = None,
-    ) -> None:
-        self.name = name
-        self.queue = queue
-        self.outlet = outlet
-        self.ack = ack
-        self.window = sys.maxsize if window is None else window
-        self.topic = topic
-        self.unacked: dict[str, Message] = {}
-        self._handles = 0
-        self._prefix = f"{number}-"
-        self._head = f"subscription:{escape(name, outlet.version)}\n".encode() if named else b""
+    name: str
+    number: int
+    queue: Queue
+    outlet: Outlet
+    ack: str
+    window: int
+    named: bool
+    topic: str | None
+    unacked: dict[str, Message] = field(default_factory=dict)
+    _handles: int = 0
+    _head: bytes = b""
+
+    def __post_init__(self) -> None:
+        if self.named:
+            self._head = f"subscription:{escape(self.name, self.outlet.version)}\n".encode()
 
     def take(self, message: Message) -> None:
         """Deliver this message."""
@@ -286,7 +279,7 @@ class Subscription:
             self.unacked[message.message_id] = message
             return b""
         self._handles += 1
-        handle = self._prefix + str(self._handles)
+        handle = f"{self.number}-{self._handles}"
         self.unacked[handle] = message
         return b"ack:%b\n" % handle.encode()
 
