@@ -45,12 +45,7 @@ class Column:
 
 
 DEFAULT_COLUMNS: tuple[Column, ...] = (
-    Column(
-        "destination",
-        (STRING,),
-        True,
-        "where the message came from, as a SEND names it",
-    ),
+    Column("destination", (STRING,), True, "where the message came from, as a SEND names it"),
     Column("message_id", (STRING,), True, "the `message-id` header"),
     Column(
         "stable_id",
@@ -69,12 +64,7 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         "producers set it: for watermarks use `received_at`",
     ),
     Column("received_at", (TIMESTAMP,), False, "when the frame was read; never null"),
-    Column(
-        "headers",
-        (HEADER_MAP,),
-        False,
-        "all headers, unescaped; of repeated ones the first; never null",
-    ),
+    Column("headers", (HEADER_MAP,), False, "all headers, unescaped; of repeated ones the first; never null"),
     Column(
         "body",
         (BINARY, STRING),
@@ -108,10 +98,7 @@ ON_DEMAND_COLUMNS: tuple[Column, ...] = (
     Column("header_history", (HEADER_LIST,), False, "all header lines in order; never null"),
     Column("receiver", (STRING,), False, "the receiver that read the message; never null"),
     Column(
-        "sequence",
-        (BIGINT,),
-        False,
-        "the number in this run, in the journal or in the stream; never null",
+        "sequence", (BIGINT,), False, "the number in this run, in the journal or in the stream; never null"
     ),
     STREAM_OFFSET,
 )

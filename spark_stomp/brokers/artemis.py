@@ -61,12 +61,7 @@ _SENTENCES = (
         "AMQ339001 Destination does not exist q",
         "the address does not exist, or it is of the other kind (queue or topic)",
     ),
-    Sentence(
-        "stays",
-        r"^AMQ229216\b",
-        "AMQ229216: Invalid queue name:",
-        "the name of a queue is not valid",
-    ),
+    Sentence("stays", r"^AMQ229216\b", "AMQ229216: Invalid queue name:", "the name of a queue is not valid"),
     Sentence(
         "stays",
         r"^(?:Invalid selector\b|Selector cannot be empty\b|No enum constant\b)",

@@ -163,8 +163,7 @@ def new_key_pair() -> KeyPair:
     pem = serialization.Encoding.PEM
     unencrypted = serialization.NoEncryption()
     return KeyPair(
-        certificate.public_bytes(pem),
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, unencrypted),
+        certificate.public_bytes(pem), key.private_bytes(pem, serialization.PrivateFormat.PKCS8, unencrypted)
     )
 
 

@@ -19,15 +19,7 @@ from typing import Final
 from spark_stomp.errors import JournalDamaged, JournalError, JournalFull, JournalTrimmed, UnsupportedError
 from spark_stomp.files import resolve, without_credentials
 from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
-from spark_stomp.journal.formats import (
-    FOLDERS,
-    FRAMES,
-    STATES,
-    FramesName,
-    State,
-    StateName,
-    lost,
-)
+from spark_stomp.journal.formats import FOLDERS, FRAMES, STATES, FramesName, State, StateName, lost
 from spark_stomp.journal.objects import FrameObjects
 from spark_stomp.journal.opening import WriterFence, list_and_read, refuse_old_form
 from spark_stomp.journal.store import Objects, open_store
@@ -86,10 +78,7 @@ class Journal:
     """
 
     def __init__(
-        self,
-        settings: JournalSettings,
-        store: Objects,
-        clock: Callable[[], float] = time.monotonic,
+        self, settings: JournalSettings, store: Objects, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
         self._frames = FrameObjects(store)

@@ -39,10 +39,7 @@ class TlsOptions:
     """
 
     ca_file: str | None = EVERYWHERE.optional(
-        "tlsCaFile",
-        PEM,
-        "The authorities to trust.",
-        note="the system's",
+        "tlsCaFile", PEM, "The authorities to trust.", note="the system's"
     )
     cert_file: str | None = EVERYWHERE.optional("tlsCertFile", PEM, "The client's certificate.")
     key_file: str | None = EVERYWHERE.optional(
@@ -138,17 +135,10 @@ class ConnectionOptions:
         "connectTimeout", TIMEOUT, "10s", "Limit for the connection, TLS and CONNECTED, per address of `url`."
     )
     connect_headers: HeaderPairs = EVERYWHERE.option(
-        "connectHeaders",
-        HEADERS,
-        "{}",
-        "More headers of CONNECT. Spark shows them in plans: no secrets.",
+        "connectHeaders", HEADERS, "{}", "More headers of CONNECT. Spark shows them in plans: no secrets."
     )
     secret_connect_headers: HeaderPairs = EVERYWHERE.option(
-        "secretConnectHeaders",
-        HEADERS,
-        "{}",
-        "More headers of CONNECT, which Spark redacts.",
-        secret=True,
+        "secretConnectHeaders", HEADERS, "{}", "More headers of CONNECT, which Spark redacts.", secret=True
     )
     client_id: str | None = EVERYWHERE.optional(
         "clientId",

@@ -7,16 +7,7 @@ from typing import Literal
 
 from spark_stomp.options.connection_options import ConnectionOptions, ReconnectOptions
 from spark_stomp.options.fields import SINK, group
-from spark_stomp.options.kinds import (
-    FILE,
-    HEADERS,
-    NAME,
-    SIZE,
-    TIMEOUT,
-    choice,
-    integer,
-    name_list,
-)
+from spark_stomp.options.kinds import FILE, HEADERS, NAME, SIZE, TIMEOUT, choice, integer, name_list
 from spark_stomp.protocol.frames import HeaderPairs
 
 
@@ -36,10 +27,7 @@ class MessageOptions:
     )
     priority: int | None = SINK.optional("priority", integer(0, 9), "Priority of every message.")
     ttl: float | None = SINK.optional(
-        "ttl",
-        TIMEOUT,
-        "How long a message lives; then the broker discards it.",
-        note="unlimited",
+        "ttl", TIMEOUT, "How long a message lives; then the broker discards it.", note="unlimited"
     )
     message_type: Literal["auto", "bytes", "text"] = SINK.option(
         "messageType",
@@ -49,9 +37,7 @@ class MessageOptions:
         "binary`.",
     )
     header_columns: tuple[str, ...] | None = SINK.optional(
-        "headerColumns",
-        name_list,
-        "Columns whose values become headers of the same name; a null sends none.",
+        "headerColumns", name_list, "Columns whose values become headers of the same name; a null sends none."
     )
     on_error: Literal["fail", "drop", "deadletter"] = SINK.option(
         "onError",
@@ -87,10 +73,7 @@ class SinkOptions:
 
     connection: ConnectionOptions = group(ConnectionOptions)
     destination: str | None = SINK.optional(
-        "destination",
-        NAME,
-        "Destination of every message; wins over the column.",
-        note="the column",
+        "destination", NAME, "Destination of every message; wins over the column.", note="the column"
     )
     send_headers: HeaderPairs = SINK.option("sendHeaders", HEADERS, "{}", "Headers of every SEND.")
     # With the defaults of these two, a task sent persistent messages of 235 bytes as fast as a bare socket
@@ -116,17 +99,11 @@ class SinkOptions:
         "task tries each other address of `url` once.",
     )
     blocked_timeout: float = SINK.option(
-        "blockedTimeout",
-        TIMEOUT,
-        "5m",
-        "How long a task waits for a blocked broker before it fails.",
+        "blockedTimeout", TIMEOUT, "5m", "How long a task waits for a blocked broker before it fails."
     )
     reconnect: ReconnectOptions = group(ReconnectOptions)
     checkpoint_location: str | None = SINK.optional(
-        "checkpointLocation",
-        NAME,
-        "Spark's option; the sink's status is below it.",
-        in_repr=False,
+        "checkpointLocation", NAME, "Spark's option; the sink's status is below it.", in_repr=False
     )
     query_name: str | None = SINK.optional(
         "queryName", NAME, "Spark's option; the query's name in the status.", in_repr=False

@@ -72,10 +72,7 @@ class SourceOptions:
         note="no streams",
     )
     ending_offsets: StreamPositions | None = BATCH.optional(
-        "endingOffsets",
-        ENDS,
-        "A batch read of streams ends before these offsets.",
-        note="`latest`",
+        "endingOffsets", ENDS, "A batch read of streams ends before these offsets.", note="`latest`"
     )
     selector: str | None = READS.optional("selector", TEXT, "Filter that the broker applies, if it can.")
     subscribe_headers: HeaderPairs = READS.option(
@@ -109,10 +106,7 @@ class SourceOptions:
     )
     # ActiveMQ may take a second to page in a queue (seen in November 2026).
     idle_timeout: float = READS.option(
-        "idleTimeout",
-        TIMEOUT,
-        "2s",
-        "After this silence AvailableNow, Once and batch reads have everything.",
+        "idleTimeout", TIMEOUT, "2s", "After this silence AvailableNow, Once and batch reads have everything."
     )
     max_drain_time: float = READS.option(
         "maxDrainTime",

@@ -107,12 +107,7 @@ class ClientConnection(Session[Event]):
         self._out.append(data)
 
     def request(
-        self,
-        command: str,
-        headers: Headers = (),
-        body: bytes = b"",
-        *,
-        receipt: str | None = None,
+        self, command: str, headers: Headers = (), body: bytes = b"", *, receipt: str | None = None
     ) -> None:
         """Queue a frame with these headers, and with ``receipt`` if it is not None.
 

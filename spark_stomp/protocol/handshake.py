@@ -19,12 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from spark_stomp.errors import (
-    FrameSyntaxError,
-    HeartbeatLost,
-    RemoteProtocolError,
-    VersionError,
-)
+from spark_stomp.errors import FrameSyntaxError, HeartbeatLost, RemoteProtocolError, VersionError
 from spark_stomp.protocol.decoder import FrameDecoder
 from spark_stomp.protocol.encoder import encode_frame, present
 from spark_stomp.protocol.frames import Frame, HeaderPairs, Limits, Signal, escape

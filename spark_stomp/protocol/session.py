@@ -425,11 +425,7 @@ class Session(Generic[EventT]):
         self._failure = error
 
     def _start(
-        self,
-        source: FrameDecoder | FrameScanner,
-        ours: tuple[int, int],
-        theirs: tuple[int, int],
-        now: float,
+        self, source: FrameDecoder | FrameScanner, ours: tuple[int, int], theirs: tuple[int, int], now: float
     ) -> None:
         """The version is agreed: pass on to ``source`` all bytes that follow the first frame.
 
