@@ -363,7 +363,8 @@ class HandshakeDecoder:
             event = self._decoder.next_event()
         except FrameSyntaxError as error:
             return self._decode_leniently(error)
-        if self._strict_error is not None and isinstance(event, Frame) and not self._acceptable(event):
+        acceptable = self._takes_any_frame or not isinstance(event, Frame) or event.command == "ERROR"
+        if self._strict_error is not None and not acceptable:
             self._refuse(self._strict_error)
         return event
 
@@ -383,9 +384,6 @@ class HandshakeDecoder:
         self._decoder = FrameDecoder(LENIENT, self._limits)
         self._decoder.receive_data(data)
         return self.next_event()
-
-    def _acceptable(self, frame: Frame) -> bool:
-        return self._takes_any_frame or frame.command == "ERROR"
 
     def _refuse(self, error: FrameSyntaxError) -> NoReturn:
         self._refusal = error
