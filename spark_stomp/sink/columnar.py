@@ -192,7 +192,7 @@ class SliceFrames:
             return None
         _require(name != "" and name == name.strip(BLANKS) == raw.decode(errors="ignore"))
         _require(not any(byte in raw for byte in self._forbidden))
-        _require(len(raw) <= self._rules.max_header_name)
+        _require(len(raw) <= self._rules.outgoing.max_header_name)
         _require(":" not in name or ":" in self._escapes)
         return name
 
@@ -207,7 +207,7 @@ class SliceFrames:
         return [pc.if_else(pa.array(left), line, b"")] if left.any() else []
 
     def _own(self, name: str, values: pa.Array) -> list[FramePart]:
-        _require(len(name.encode()) <= self._rules.max_header_name)
+        _require(len(name.encode()) <= self._rules.outgoing.max_header_name)
         self._check_value(name, values)
         wire = self._wire(name, values)
         if not wire.null_count:
@@ -238,7 +238,7 @@ class SliceFrames:
         _require(not any(byte in text for byte in self._forbidden))
 
     def _check_value(self, name: str, values: pa.Array) -> None:
-        for rule in self._rules.values:
+        for rule in self._rules.outgoing.values:
             if rule.header == name:
                 # Most rows have the same value. Finding the different ones costs less than matching all.
                 said = values.unique().drop_null()
