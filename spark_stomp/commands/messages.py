@@ -16,7 +16,7 @@ from rich.text import Text
 from spark_stomp.arrow.content import OpenFrame, open_frame
 from spark_stomp.brokers import Dialect
 from spark_stomp.commands import FINE, UsageError
-from spark_stomp.commands.screen import Bar, Screen, add_progress_argument, json_line, safe_text
+from spark_stomp.commands.screen import Bar, Screen, add_progress_argument, json_line, json_text, safe_text
 from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import SourceOptions
@@ -108,7 +108,7 @@ class Messages:
             if self.arguments.json:
                 row = _row(frame, malformed)
                 if terminal:
-                    drawn.append(Text(json_line(row)))
+                    drawn.append(json_text(row))
                 else:
                     sys.stdout.write(json_line(row) + "\n")
             elif not self.arguments.bodies:

@@ -118,3 +118,8 @@ def json_line(value: object) -> str:
     """``value`` as JSON in ASCII on one line, so that nothing in it can control the terminal."""
     # DEL is the only control character that JSON leaves.
     return json.dumps(value).replace("\x7f", "\\u007f")
+
+
+def json_text(value: object) -> Text:
+    """As :func:`json_line`, but a text for :meth:`Screen.whole`."""
+    return Text(json_line(value))

@@ -14,24 +14,12 @@ from dataclasses import InitVar, dataclass, field
 from itertools import takewhile
 from typing import Protocol, cast
 
+from spark_stomp.brokers.outgoing import DELIVERY
 from spark_stomp.errors import FrameEncodeError
 from spark_stomp.protocol import Frame, FrameDecoder, encode_frame, escape
 
 # Headers of a SEND that are not delivered: they command the broker, or only the broker may set them.
-_NOT_PASSED_ON = frozenset(
-    {
-        "ack",
-        "browser",
-        "content-length",
-        "delivery-count",
-        "destination",
-        "message-id",
-        "receipt",
-        "redelivered",
-        "subscription",
-        "transaction",
-    }
-)
+_NOT_PASSED_ON = DELIVERY - {"persistent", "timestamp"} | {"browser", "delivery-count"}
 _COMMAND = b"MESSAGE\n"
 
 Headers = tuple[tuple[str, str], ...]
