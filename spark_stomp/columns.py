@@ -202,7 +202,7 @@ def column_names(columns: Sequence[Column]) -> str:
     return ", ".join(column.name for column in columns)
 
 
-def arrow_type(kind: str) -> pa.DataType | None:
-    """The Arrow type for the Spark type ``kind``; None if no column may have that type."""
-    decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
-    return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _ARROW.get(kind)
+def arrow_type(spark_type: str) -> pa.DataType | None:
+    """The Arrow type for the Spark type ``spark_type``; None if no column may have that type."""
+    decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", spark_type)
+    return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _ARROW.get(spark_type)

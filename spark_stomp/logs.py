@@ -149,9 +149,9 @@ class _LineFormatter(logging.Formatter):
     def formatException(  # noqa: N802 - the name in logging
         self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
     ) -> str:
-        kind, error, trace = ei
-        if kind is None:
+        error_class, error, trace = ei
+        if error_class is None:
             return ""
-        shown = "".join(traceback.format_exception(kind, error, trace, chain=False)).rstrip("\n")
+        shown = "".join(traceback.format_exception(error_class, error, trace, chain=False)).rstrip("\n")
         # Indented, so that no line of an error's text looks like a log line.
         return "\n".join("  " + line(part) for part in shown.split("\n"))

@@ -65,8 +65,8 @@ def test_a_long_run_has_two_panels_and_every_line_a_name(drawn: list[Figure], tm
         for minute in range(11)
     ]
     batches = [{"at": begin + second, "rows": 1, "p50": 1.0 + second % 10} for second in range(600)]
-    told = {"samples": samples, "faults": [(begin + 90, "a cut"), (begin + 400, "a restart")]}
-    draw_endurance(told, batches, MACHINE, tmp_path / "endurance.png")
+    recorded = {"samples": samples, "faults": [(begin + 90, "a cut"), (begin + 400, "a restart")]}
+    draw_endurance(recorded, batches, MACHINE, tmp_path / "endurance.png")
     memory, latency = drawn[0].axes
     for axes in (memory, latency):
         legend = axes.get_legend()

@@ -315,7 +315,7 @@ def keys_list(part: type[Part]) -> str:
 
 def _key(part: type[Part], figure: Figure) -> str:
     """A key; if it is a metric, in bold, with the name of the metric unless that follows from the key."""
-    if figure.kind is None:
+    if figure.metric_type is None:
         return f"`{figure.key}`"
     name = part.metric_of(figure)
     regular = f"spark_stomp_{part.prefix}{figure.key.removesuffix('_at')}"

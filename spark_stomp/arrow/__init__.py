@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 from spark_stomp.arrow.columns import OnError
-from spark_stomp.arrow.content import Oddity
+from spark_stomp.arrow.content import Flaw
 from spark_stomp.arrow.decode import RowRules, decode_frames

@@ -96,7 +96,7 @@ class Content(NamedTuple):
     """What a message says: its body as in a row, the type of that, and further headers."""
 
     body: bytes
-    kind: str
+    body_type: str
     headers: tuple[tuple[str, str], ...] = ()
 
 
@@ -120,7 +120,7 @@ def _sections(data: bytes) -> Iterator[tuple[int, Value]]:
         code = _SECTIONS.get(found.descriptor) if isinstance(found.descriptor, str) else found.descriptor
         if not isinstance(code, int) or code not in _SECTIONS.values() or code < last:
             raise NotAmqp("it has an unknown section, or one in the wrong place")
-        if not isinstance(found.value, _KINDS.get(code, object)):
+        if not isinstance(found.value, _CLASSES.get(code, object)):
             raise NotAmqp("a section has a value of the wrong type")
         last = code
         yield code, found.value
@@ -138,7 +138,7 @@ def _body(code: int | None, values: list[Value]) -> tuple[bytes, str]:
         return value.encode(errors=_AS_THEY_ARE), "string"
     if type(value) is bytes:
         return value, "binary"
-    return _json(value), _kind(value)
+    return _json(value), _type_name(value)
 
 
 def _headers(code: int, value: Value) -> Iterator[tuple[str, str]]:
@@ -162,7 +162,7 @@ def _text(value: Value) -> str:
     return _encoded(text).decode()
 
 
-def _kind(value: Value) -> str:
+def _type_name(value: Value) -> str:
     if isinstance(value, bool) or value is None:
         return "null" if value is None else "boolean"
     return {int: "number", float: "number", _Map: "map", list: "list"}.get(type(value), "value")
@@ -190,7 +190,7 @@ class _Opaque(bytes):
     """Octets of a type that is not read further."""
 
 
-_KINDS: Final[dict[int, type]] = {
+_CLASSES: Final[dict[int, type]] = {
     0x70: list,
     0x71: _Map,
     0x72: _Map,

@@ -70,13 +70,15 @@ _MEANING[[ord("c"), ord("n"), ord("r")]] = [ord(":"), ord("\n"), ord("\r")]
 
 def array_of(values: npt.NDArray[Any]) -> pa.Array:
     """Numbers as an array, not copied."""
-    kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+    data_type = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(data_type, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
-def numbers(array: pa.Array, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+def numbers(array: pa.Array, data_type: npt.DTypeLike) -> npt.NDArray[Any]:
     """The values of an array of that kind, which has no nulls; not copied."""
-    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * np.dtype(kind).itemsize)
+    return np.frombuffer(
+        array.buffers()[1], data_type, len(array), array.offset * np.dtype(data_type).itemsize
+    )
 
 
 def flags_of(array: pa.Array) -> Flags:
@@ -91,7 +93,7 @@ def validity(there: Sequence[object] | Flags) -> pa.Buffer:
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
-def strings(values: Iterable[str | bytes | None], kind: pa.DataType = _STRING) -> pa.Array:
+def strings(values: Iterable[str | bytes | None], data_type: pa.DataType = _STRING) -> pa.Array:
     """Texts or octets as an array; None becomes null."""
     raw = [value.encode() if isinstance(value, str) else value for value in values]
     offsets = np.cumsum([0, *(len(one or b"") for one in raw)], dtype=np.int64)
@@ -100,7 +102,7 @@ def strings(values: Iterable[str | bytes | None], kind: pa.DataType = _STRING) -
     missing = raw.count(None)
     buffers = map(pa.py_buffer, (offsets.astype(np.int32), b"".join(filter(None, raw))))
     # Up to 25, pyarrow ends the process if it has to count the nulls of a map's keys.
-    return pa.Array.from_buffers(kind, len(raw), [validity(raw) if missing else None, *buffers], missing)
+    return pa.Array.from_buffers(data_type, len(raw), [validity(raw) if missing else None, *buffers], missing)
 
 
 @lru_cache(maxsize=256)
@@ -109,9 +111,9 @@ def scalar(value: str | int) -> pa.Scalar:
     return (strings([value]) if isinstance(value, str) else array_of(np.array([value])))[0]
 
 
-def string_array(kind: pa.DataType, offsets: Positions, text: pa.Buffer) -> pa.Array:
+def string_array(data_type: pa.DataType, offsets: Positions, text: pa.Buffer) -> pa.Array:
     """A string or binary array over a buffer; element i is ``text[offsets[i]:offsets[i + 1]]``."""
-    return pa.Array.from_buffers(kind, len(offsets) - 1, [None, pa.py_buffer(offsets), text])
+    return pa.Array.from_buffers(data_type, len(offsets) - 1, [None, pa.py_buffer(offsets), text])
 
 
 def pick(array: pa.Array, first: int, step: int) -> pa.Array:
@@ -119,7 +121,7 @@ def pick(array: pa.Array, first: int, step: int) -> pa.Array:
     return pc.take(array, array_of(np.arange(first, len(array), step, dtype=np.int32)), boundscheck=False)
 
 
-def pieces(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.Array:
+def pieces(data_type: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.Array:
     """An array, not copied, whose every other element is a piece ``text[starts[i]:stops[i]]``.
 
     The elements between them are the gaps: n pieces give 2 n - 1 elements.
@@ -127,18 +129,18 @@ def pieces(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.
     offsets = np.empty((len(starts), 2), np.int32)
     offsets[:, 0] = starts
     offsets[:, 1] = stops
-    return string_array(kind, offsets.reshape(-1), text)
+    return string_array(data_type, offsets.reshape(-1), text)
 
 
-def gather(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.Array:
+def gather(data_type: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.Array:
     """The pieces ``text[starts[i]:stops[i]]``, ascending and without overlap, copied side by side.
 
     A single piece is not copied: it keeps the whole buffer alive instead.
     """
     count = len(starts)
     if count == 1:
-        return pieces(kind, text, starts, stops)
-    apart = pieces(kind, text, np.append(starts, stops[-1]), np.append(stops, stops[-1]))
+        return pieces(data_type, text, starts, stops)
+    apart = pieces(data_type, text, np.append(starts, stops[-1]), np.append(stops, stops[-1]))
     # ``take`` allocates the mean length of pieces and gaps for each index. If that is too little, it copies
     # everything again: 1.1 instead of 0.6 ms for 10,000 bodies of 235 bytes (November 2026). So indices of an
     # empty piece are added until it is enough.
@@ -262,7 +264,7 @@ def nulls(count: int) -> pa.Array:
     return pa.nulls(count, pa.string())
 
 
-def timestamps(values: pa.Array, unit: Literal["ms", "s"], kind: pa.DataType) -> pa.Array:
+def timestamps(values: pa.Array, unit: Literal["ms", "s"], data_type: pa.DataType) -> pa.Array:
     """Times from the digits of a ``timestamp`` header; null if it is absent, malformed, 0 or after 9999.
 
     0 means that the producer has set none: Artemis and ActiveMQ say so.
@@ -270,7 +272,7 @@ def timestamps(values: pa.Array, unit: Literal["ms", "s"], kind: pa.DataType) ->
     Args:
         values: the header's values, as text.
         unit: the unit in which they count from the epoch.
-        kind: the Arrow type of the column, in microseconds.
+        data_type: the Arrow type of the column, in microseconds.
     """
     scale = _MICROSECONDS[unit]
     counts = whole_numbers(values)
@@ -279,7 +281,7 @@ def timestamps(values: pa.Array, unit: Literal["ms", "s"], kind: pa.DataType) ->
     late = counts.null_count < len(counts) and pc.max(counts).as_py() > LAST_MICROSECOND // scale
     if late:
         counts = _null_unless(pc.less_equal(counts, scalar(LAST_MICROSECOND // scale)), counts)
-    return pc.multiply(counts, scalar(scale)).view(kind)
+    return pc.multiply(counts, scalar(scale)).view(data_type)
 
 
 def whole_numbers(values: pa.Array) -> pa.Array:
@@ -351,12 +353,13 @@ def _null_unless(condition: pa.Array, values: pa.Array) -> pa.Array:
     return pc.if_else(condition, values, pa.nulls(1, values.type)[0])
 
 
-def header_lines(lines: HeaderLines, kind: pa.DataType) -> pa.Array:
+def header_lines(lines: HeaderLines, data_type: pa.DataType) -> pa.Array:
     """The lines of each message: a map from name to value, or a list of structs of name and value."""
-    fields = [kind.key_field, kind.item_field] if pa.types.is_map(kind) else list(kind.value_type)
+    is_map = pa.types.is_map(data_type)
+    fields = [data_type.key_field, data_type.item_field] if is_map else list(data_type.value_type)
     entries = pa.StructArray.from_arrays([lines.names, lines.values], fields=fields)
     offsets = pa.py_buffer(lines.offsets.astype(np.int32, copy=False))
-    return pa.Array.from_buffers(kind, len(lines.offsets) - 1, [None, offsets], children=[entries])
+    return pa.Array.from_buffers(data_type, len(lines.offsets) - 1, [None, offsets], children=[entries])
 
 
 # --- bodies as text, by the charset of their content type, or by UTF-8 if it names none

@@ -32,12 +32,12 @@ KINDS: Final = (NOT_TEXT, UNDECODED, LOST, HOLLOW, UNFIT)
 _SERIALIZED: Final = (
     "the body is a map of StompJMS, as Java serializes it (transformation: MAP). Have the producer send text"
 )
-# Characters of a reason that is told.
-_MOST_TOLD: Final = 200
+# Characters of a reason that is shown.
+_MOST_SHOWN: Final = 200
 
 
-class Oddity(NamedTuple):
-    """A kind of message, where it came from, the broker's dialect, and of bodies that do not fit a reason.
+class Flaw(NamedTuple):
+    """Why a row is not what was sent: a kind, the message's destination, the broker's dialect, and a reason.
 
     The kinds are:
 
@@ -58,13 +58,13 @@ class Oddity(NamedTuple):
 class Bodies:
     """The bodies of some messages. Body i begins at ``starts[i]``, unless it is ``replaced[i]``.
 
-    ``reasons`` says of some why they are not what was sent, and ``odd`` has the messages of each kind.
+    ``reasons`` says of some why they are not what was sent, and ``flaws`` has the messages of each kind.
     """
 
     starts: Ints
     replaced: dict[int, bytes] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
-    odd: dict[str, list[int]] = field(default_factory=dict)
+    flaws: dict[str, list[int]] = field(default_factory=dict)
 
 
 def open_bodies(
@@ -89,16 +89,16 @@ def open_bodies(
     for row, what in [*_left_out(column, marks), *maps]:
         if row not in known:
             known.add(row)
-            found.odd.setdefault(LOST, []).append(row)
+            found.flaws.setdefault(LOST, []).append(row)
             error = BodyDecodeError(f"the broker has left the content out, {what}. {marks.remedy}")
             found.reasons[row] = str(error)
     for row in _serialized(array, starts, stops, column):
         if row not in known:
             known.add(row)
-            found.odd.setdefault(UNDECODED, []).append(row)
+            found.flaws.setdefault(UNDECODED, []).append(row)
             found.reasons[row] = str(BodyDecodeError(_SERIALIZED))
     if hollow := [row for row in empty.tolist() if row not in known]:
-        found.odd[HOLLOW] = hollow
+        found.flaws[HOLLOW] = hollow
 
 
 def open_message(found: Bodies, row: int, frame: Frame, mark: str) -> Frame:
@@ -118,10 +118,10 @@ def open_message(found: Bodies, row: int, frame: Frame, mark: str) -> Frame:
 
 
 class OpenFrame(NamedTuple):
-    """One message: ``kind`` is the type of its body in AMQP 1.0, ``reason`` why it is not what was sent."""
+    """One message: ``amqp_type`` is its body's type in AMQP 1.0, ``reason`` why it is not what was sent."""
 
     frame: Frame
-    kind: str | None
+    amqp_type: str | None
     reason: str | None
 
 
@@ -132,15 +132,17 @@ def open_frame(frame: Frame, marks: BodyMarks) -> OpenFrame:
     array, stops = np.frombuffer(frame.body + b"\0", np.uint8), np.array([len(frame.body)], np.int64)
     open_bodies(array, found, stops, lambda name: strings([frame.get(name)]), marks)
     body = found.replaced.get(0, frame.body[int(found.starts[0]) :])
-    kind = None if body == frame.body else read_content(frame.body).kind
-    return OpenFrame(Frame(message.command, message.headers, body), kind, found.reasons.get(0))
+    amqp_type = None if body == frame.body else read_content(frame.body).body_type
+    return OpenFrame(Frame(message.command, message.headers, body), amqp_type, found.reasons.get(0))
 
 
-def counted(kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect: str) -> Counter[Oddity]:
+def flaws_by_destination(
+    kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect: str
+) -> Counter[Flaw]:
     """How many messages of each kind came from each destination."""
     return Counter(
         {
-            Oddity(kind, one["values"], dialect): one["counts"]
+            Flaw(kind, one["values"], dialect): one["counts"]
             for kind, rows in kinds.items()
             for one in pc.coalesce(destinations.take(array_of(np.array(rows))), scalar(""))
             .value_counts()
@@ -149,7 +151,7 @@ def counted(kinds: Mapping[str, Sequence[int]], destinations: pa.Array, dialect:
     )
 
 
-def unfit(reasons: Mapping[int, str], destinations: pa.Array, dialect: str) -> Counter[Oddity]:
+def unfit(reasons: Mapping[int, str], destinations: pa.Array, dialect: str) -> Counter[Flaw]:
     """How many bodies of each destination do not fit, with the first reason."""
     rows = sorted(reasons)
     names = [name or "" for name in destinations.take(array_of(np.array(rows, np.int64))).to_pylist()]
@@ -157,7 +159,7 @@ def unfit(reasons: Mapping[int, str], destinations: pa.Array, dialect: str) -> C
     counts = Counter(names)
     return Counter(
         {
-            Oddity(UNFIT, name, dialect, shown(reason, _MOST_TOLD)): counts[name]
+            Flaw(UNFIT, name, dialect, shown(reason, _MOST_SHOWN)): counts[name]
             for name, reason in first.items()
         }
     )
@@ -199,7 +201,7 @@ def _decode(found: Bodies, row: int, body: bytes) -> None:
 
 def _leave(found: Bodies, row: int, error: NotAmqp) -> None:
     """Note that the body of ``row`` stays as it came."""
-    found.odd.setdefault(UNDECODED, []).append(row)
+    found.flaws.setdefault(UNDECODED, []).append(row)
     found.reasons[row] = str(
         BodyDecodeError(f"the body is marked as AMQP 1.0 and cannot be decoded: {error}")
     )

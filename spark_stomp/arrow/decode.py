@@ -32,7 +32,15 @@ from spark_stomp.arrow.columns import (
     scalar,
     strings,
 )
-from spark_stomp.arrow.content import NOT_TEXT, Bodies, Oddity, counted, open_bodies, open_message, unfit
+from spark_stomp.arrow.content import (
+    NOT_TEXT,
+    Bodies,
+    Flaw,
+    flaws_by_destination,
+    open_bodies,
+    open_message,
+    unfit,
+)
 from spark_stomp.arrow.headers import (
     Area,
     ExactHeaders,
@@ -82,14 +90,14 @@ class RowRules:
 
 
 def decode_frames(
-    batch: FrameBatch, projection: Projection, rules: RowRules, odd: Counter[Oddity] | None = None
+    batch: FrameBatch, projection: Projection, rules: RowRules, flaws: Counter[Flaw] | None = None
 ) -> pa.RecordBatch:
     """The rows of ``batch`` in the schema of the projection, in the order of the frames.
 
     The frames must be such as :class:`spark_stomp.protocol.FrameScanner` accepts. Only the columns of the
     projection are computed. Besides the result, this needs up to about ten times the memory of the headers.
-    Messages that are odd are counted in ``odd``, those with odd bodies only if the projection has ``body``,
-    ``rescued`` or ``malformed``.
+    What makes rows other than what was sent is counted in ``flaws``, what is wrong with bodies only if the
+    projection has ``body``, ``rescued`` or ``malformed``.
 
     Raises:
         BodyDecodeError: ``body`` is a string, a body cannot be decoded, and the rules make that an error.
@@ -107,12 +115,12 @@ def decode_frames(
         rows: AnyRows = MalformedRows(batch)
     else:
         rows = read_rows(batch, rules.marks)
-        if odd is not None:
+        if flaws is not None:
             of_bodies = not {"body", MALFORMED, RESCUED}.isdisjoint(projection.columns)
-            odd.update(rows.odd(batch.dialect, of_bodies=of_bodies))
+            flaws.update(rows.flaws(batch.dialect, of_bodies=of_bodies))
     body = _body(rows, projection, rules)
-    if odd is not None and body is not None and body.reasons and projection.body != pa.string():
-        odd.update(unfit(body.reasons, rows.column("destination"), batch.dialect))
+    if flaws is not None and body is not None and body.reasons and projection.body != pa.string():
+        flaws.update(unfit(body.reasons, rows.column("destination"), batch.dialect))
     reasons = {} if {MALFORMED, RESCUED}.isdisjoint(projection.columns) else _reasons(rows, body)
     names = zip(projection.columns, schema, strict=True)
     arrays = [_column(name, field, rows, rules, batch, body, reasons) for name, field in names]
@@ -121,13 +129,13 @@ def decode_frames(
 
 def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyColumn | None:
     """The bodies as text or fields; None unless the projection asks for that."""
-    kind = projection.body
-    if kind is None or kind == pa.binary():
+    data_type = projection.body
+    if data_type is None or data_type == pa.binary():
         return None
-    is_text = kind == pa.string()
+    is_text = data_type == pa.string()
     if isinstance(rows, MalformedRows):
         texts = rows.texts()
-        return BodyColumn(texts if is_text else pa.nulls(len(texts), kind), {})
+        return BodyColumn(texts if is_text else pa.nulls(len(texts), data_type), {})
     column = rows.column
     types = _content_types(rows, rules)
     bodies = TextSource(rows.bodies(), types, column("message-id"), column("destination"))
@@ -138,7 +146,7 @@ def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyColumn 
     # Only for a query that has such a body.
     from spark_stomp.arrow.json_rows import json_rows
 
-    found = json_rows(text.values, kind)
+    found = json_rows(text.values, data_type)
     return BodyColumn(found.values, {**found.reasons, **text.reasons})
 
 
@@ -186,11 +194,11 @@ def _column(
             return _of_headers(name, field.type, rows, rules, count)
 
 
-def _of_headers(name: str, kind: pa.DataType, rows: AnyRows, rules: RowRules, count: int) -> pa.Array:
+def _of_headers(name: str, data_type: pa.DataType, rows: AnyRows, rules: RowRules, count: int) -> pa.Array:
     match name:
         case "stream_offset":
             if rules.stream is None or rules.offset_header is None:
-                return pa.nulls(count, kind)
+                return pa.nulls(count, data_type)
             return columns.whole_numbers(rows.column(rules.offset_header))
         case "stable_id":
             if rules.stream is not None and rules.offset_header is not None:
@@ -204,11 +212,11 @@ def _of_headers(name: str, kind: pa.DataType, rows: AnyRows, rules: RowRules, co
         case "redelivered":
             return columns.redelivered(rows.column("redelivered"))
         case "timestamp":
-            return columns.timestamps(rows.column("timestamp"), rules.timestamp_unit, kind)
+            return columns.timestamps(rows.column("timestamp"), rules.timestamp_unit, data_type)
         case "headers":
-            return columns.header_lines(rows.first_lines(), kind)
+            return columns.header_lines(rows.first_lines(), data_type)
         case "header_history":
-            return columns.header_lines(rows.all_lines(), kind)
+            return columns.header_lines(rows.all_lines(), data_type)
         case "content_type":
             return _content_types(rows, rules)
         case "destination" if rules.quoted_names:
@@ -271,11 +279,11 @@ class FrameRows:
         """Why a message is not as it was sent, by row."""
         return {row: _not_text(names) for row, names in self._not_text.items()} | self._opened.reasons
 
-    def odd(self, dialect: str, *, of_bodies: bool) -> Counter[Oddity]:
-        """How many messages are odd; those with odd bodies only on demand."""
+    def flaws(self, dialect: str, *, of_bodies: bool) -> Counter[Flaw]:
+        """How many messages have which flaw; flaws of bodies only on demand."""
         kinds = {NOT_TEXT: list(self._not_text)} if self._not_text else {}
-        kinds |= self._opened.odd if of_bodies else {}
-        return counted(kinds, self.column("destination"), dialect) if kinds else Counter()
+        kinds |= self._opened.flaws if of_bodies else {}
+        return flaws_by_destination(kinds, self.column("destination"), dialect) if kinds else Counter()
 
     def _in_order(self, lines_of: Callable[[Headers], HeaderLines]) -> HeaderLines:
         lines = [lines_of(part) for part in self._parts]
@@ -313,15 +321,15 @@ def read_rows(batch: FrameBatch, marks: BodyMarks = NO_MARKS) -> FrameRows:
     area = area_of(batch)
     read = Bodies(area.starts.copy())
     parts: list[tuple[Ints, Headers]] = []
-    left = np.ones(len(area), bool)
+    remaining = np.ones(len(area), bool)
     not_text: dict[int, list[str]] = {}
     for found in read_layouts(area, batch.version):
         read.starts[found.rows] += found.sizes
         if marks.message is None or not found.headers.has(marks.message):
-            left[found.rows] = False
+            remaining[found.rows] = False
             not_text |= {int(found.rows[row]): names for row, names in found.headers.not_text().items()}
             parts.append((found.rows, found.headers))
-    rest = np.flatnonzero(left)
+    rest = np.flatnonzero(remaining)
     if rest.size:
         exact = area.subset(rest)
         frames = exact_frames(exact, batch.version)

@@ -261,17 +261,17 @@ def read_layouts(frames: Area, version: str) -> Iterator[Uniform]:
     area = beginnings(frames)
     lf = line_feeds(area.array)
     first = first_feeds(area, lf)
-    left = np.arange(len(area))
+    remaining = np.arange(len(area))
     for _ in range(min(_MOST_LAYOUTS, 1 + len(area) // _WORTHWHILE)):
-        if not left.size:
+        if not remaining.size:
             return
-        found = uniform_headers(area.subset(left), lf, first[left], version)
+        found = uniform_headers(area.subset(remaining), lf, first[remaining], version)
         if found is None:
-            left = left[1:]
+            remaining = remaining[1:]
         else:
             if found.rows.size:
-                yield found._replace(rows=left[found.rows])
-            left = np.delete(left, found.alike)
+                yield found._replace(rows=remaining[found.rows])
+            remaining = np.delete(remaining, found.alike)
 
 
 def uniform_headers(area: Area, lf: Positions, first: Ints, version: str) -> Uniform | None:
@@ -296,12 +296,12 @@ def uniform_headers(area: Area, lf: Positions, first: Ints, version: str) -> Uni
         rows, bounds = _where(rows, bounds, same)
         parts = _parts(area, bounds)
     alike, values = rows, pick(parts, _VALUE, _PARTS)
-    if version == "1.2" and (odd := _with(values, _CR)).size:
+    if version == "1.2" and (with_cr := _with(values, _CR)).size:
         keep = np.ones(len(rows), bool)
-        keep[odd // len(widths)] = False
+        keep[with_cr // len(widths)] = False
         rows, bounds = _where(rows, bounds, keep)
         if not rows.size:
-            return Uniform(alike, rows, UniformHeaders([], values[:0], 0, odd[:0]), rows)
+            return Uniform(alike, rows, UniformHeaders([], values[:0], 0, with_cr[:0]), rows)
         values = pick(_parts(area, bounds), _VALUE, _PARTS)
     values, not_text = _as_text(values)
     names = strings(name[:-1] for name in raw_names)
@@ -323,19 +323,19 @@ def _with(values: pa.Array, octet: int) -> Ints:
 def _as_text(values: pa.Array) -> tuple[pa.Array, Ints]:
     """The values, each octet of one that is no text as a character; and which are these."""
     text, offsets = text_of(values)
-    odd = _with(values, 0)
+    not_text = _with(values, 0)
     if not is_text(values):
         foreign = np.unique(np.searchsorted(offsets, np.flatnonzero(text > 0x7F), side="right") - 1)
         raw = values.view(pa.binary()).take(array_of(foreign)).to_pylist()
-        odd = np.union1d(odd, foreign[[not is_utf8(value) for value in raw]])
-    if not odd.size:
-        return values, odd
-    odd = np.unique(odd)
-    octets = values.view(pa.binary()).take(array_of(odd)).to_pylist()
+        not_text = np.union1d(not_text, foreign[[not is_utf8(value) for value in raw]])
+    if not not_text.size:
+        return values, not_text
+    not_text = np.unique(not_text)
+    octets = values.view(pa.binary()).take(array_of(not_text)).to_pylist()
     taken = np.arange(len(values))
-    taken[odd] = np.arange(len(values), len(values) + len(odd))
+    taken[not_text] = np.arange(len(values), len(values) + len(not_text))
     characters = strings(value.decode("latin-1") for value in octets)
-    return pa.concat_arrays([values, characters]).take(array_of(taken)), odd
+    return pa.concat_arrays([values, characters]).take(array_of(taken)), not_text
 
 
 def _where(rows: Ints, bounds: Positions, keep: Flags) -> tuple[Ints, Positions]:

@@ -98,7 +98,7 @@ class _Elements:
     """A place of the elements of a list, of which each has a layout."""
 
     path: tuple[str, ...]
-    kind: pa.ListType
+    data_type: pa.ListType
     pieces: tuple[_Piece, ...]
     separator: str
 
@@ -126,23 +126,23 @@ class _Layout(NamedTuple):
 _Found: TypeAlias = dict[tuple[str, ...], _Values]
 
 
-def read_layouts(texts: pa.Array, kind: pa.StructType) -> Iterator[tuple[Ints, pa.Array]]:
+def read_json_layouts(texts: pa.Array, data_type: pa.StructType) -> Iterator[tuple[Ints, pa.Array]]:
     """Rows, and what they say, a layout at a time. Rows that are in none are left to the exact path."""
-    left, failures = np.arange(len(texts)), 0
+    remaining, failures = np.arange(len(texts)), 0
     for turn in range(_MOST_TRIES):
-        if len(left) < _FEW or failures == _MOST_FAILURES:
+        if len(remaining) < _FEW or failures == _MOST_FAILURES:
             return
-        layout = _layout(texts[int(left[turn * _STRIDE % len(left)])].as_py(), kind)
+        layout = _layout(texts[int(remaining[turn * _STRIDE % len(remaining)])].as_py(), data_type)
         if layout is None:
             failures += 1
             continue
-        some = texts if len(left) == len(texts) else texts.take(array_of(left))
+        some = texts if len(remaining) == len(texts) else texts.take(array_of(remaining))
         fits = flags_of(pc.match_substring_regex(some, rf"\A{_pattern(layout.pieces)}\z"))
-        rows, values, good = left[fits], *_read(some.filter(_bools(fits)), layout, kind)
+        rows, values, good = remaining[fits], *_read(some.filter(_bools(fits)), layout, data_type)
         if good is not None and not good.all():
             rows, values = rows[good], values.filter(_bools(good))
-        failures += len(rows) * _MOST_TRIES < len(left)
-        left = left[~fits]
+        failures += len(rows) * _MOST_TRIES < len(remaining)
+        remaining = remaining[~fits]
         if len(rows):
             yield rows, values
 
@@ -158,13 +158,13 @@ class _NoLayout(Exception):
     """A body that the exact path reads."""
 
 
-def _layout(text: str | None, kind: pa.StructType) -> _Layout | None:
+def _layout(text: str | None, data_type: pa.StructType) -> _Layout | None:
     if text is None or len(text) > _LONGEST:
         return None
     try:
         body = _Body(text)
         body.space()
-        body.object(kind, ())
+        body.object(data_type, ())
         body.space()
         return body.ended()
     except _NoLayout:
@@ -188,8 +188,11 @@ class _Body:
     def space(self) -> None:
         self._take(_SPACE)
 
-    def object(self, kind: pa.StructType, path: tuple[str, ...]) -> None:
-        kinds = {kind.field(number).name: kind.field(number).type for number in range(kind.num_fields)}
+    def object(self, data_type: pa.StructType, path: tuple[str, ...]) -> None:
+        types = {
+            data_type.field(number).name: data_type.field(number).type
+            for number in range(data_type.num_fields)
+        }
         self._objects.add(path)
         self._next("{")
         self.space()
@@ -197,42 +200,42 @@ class _Body:
             return
         while True:
             name = self._take(_NAME)[1]
-            if name not in kinds:  # unknown, or there already
+            if name not in types:  # unknown, or there already
                 raise _NoLayout
             self.space()
             self._next(":")
             self.space()
-            self._value(kinds.pop(name), (*path, name))
+            self._value(types.pop(name), (*path, name))
             self.space()
             if self._is_next("}"):
                 return
             self._comma()
 
-    def _value(self, kind: pa.DataType, path: tuple[str, ...]) -> None:
-        if kind == VARIANT:
+    def _value(self, data_type: pa.DataType, path: tuple[str, ...]) -> None:
+        if data_type == VARIANT:
             raise _NoLayout
-        if not _takes_null(kind) and self._is_next("null"):
+        if not _takes_null(data_type) and self._is_next("null"):
             return None
-        if pa.types.is_struct(kind):
-            return self.object(kind, path)
-        if pa.types.is_list(kind):
-            return self._list(kind, path)
-        if pa.types.is_map(kind):
+        if pa.types.is_struct(data_type):
+            return self.object(data_type, path)
+        if pa.types.is_list(data_type):
+            return self._list(data_type, path)
+        if pa.types.is_map(data_type):
             raise _NoLayout
         token = self._take(_TOKEN)
         is_text = token[1] is not None
         start, end = token.span(int(is_text))
-        self._put(_slot(kind, path, token[int(is_text)], is_text), start, end)
+        self._put(_slot(data_type, path, token[int(is_text)], is_text), start, end)
         return None
 
-    def _list(self, kind: pa.ListType, path: tuple[str, ...]) -> None:
+    def _list(self, data_type: pa.ListType, path: tuple[str, ...]) -> None:
         if _ITEM in path:
             raise _NoLayout
         self._next("[")
         self.space()
         start, outer = self._at, (self._pieces, self._begin)
         self._pieces, self._begin = [], start
-        self._value(kind.value_type, (*path, _ITEM))
+        self._value(data_type.value_type, (*path, _ITEM))
         pieces = (*self._pieces, self._literal(self._at))
         # What later elements have is no part of the layout.
         objects, separator = {*self._objects}, self._separator
@@ -242,9 +245,9 @@ class _Body:
             if self._is_next("]"):
                 break
             separator = self._comma()
-            self._value(kind.value_type, (*path, _ITEM))
+            self._value(data_type.value_type, (*path, _ITEM))
         (self._pieces, self._begin), self._objects = outer, objects
-        self._put(_Elements(path, kind, pieces, separator), start, end)
+        self._put(_Elements(path, data_type, pieces, separator), start, end)
 
     def _comma(self) -> str:
         begin = self._at
@@ -284,15 +287,15 @@ def _bools(flags: Flags) -> pa.Array:
     return array_of(flags.view(np.uint8)).cast(pa.bool_())
 
 
-def _read(texts: pa.Array, layout: _Layout, kind: pa.StructType) -> _Values:
+def _read(texts: pa.Array, layout: _Layout, data_type: pa.StructType) -> _Values:
     """What bodies say that are all of the layout; at least one."""
     if not len(texts):
-        return _Values(pa.nulls(0, kind))
+        return _Values(pa.nulls(0, data_type))
     array, offsets = text_of(texts)
     starts, stops = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
     walk = _Walk(array, layout.objects)
     found = walk.walk(layout.pieces, starts, stops, np.searchsorted(walk.marks, starts))
-    return walk.built(kind, (), len(texts), found)
+    return walk.built(data_type, (), len(texts), found)
 
 
 class _Walk:
@@ -353,59 +356,59 @@ class _Walk:
         last = number == counts[rows] - 1
         finishes = np.where(last, stops[rows], np.append(begins[1:], 0) - gap)
         found = self.walk(piece.pieces, begins, finishes, marks) if len(rows) else {}
-        inside = self.built(piece.kind.value_type, (*piece.path, _ITEM), len(rows), found)
+        inside = self.built(piece.data_type.value_type, (*piece.path, _ITEM), len(rows), found)
         offsets = pa.py_buffer(np.append(0, ends).astype(np.int32))
-        array = pa.Array.from_buffers(piece.kind, len(starts), [None, offsets], children=[inside.array])
+        array = pa.Array.from_buffers(piece.data_type, len(starts), [None, offsets], children=[inside.array])
         if inside.good is None:
             return _Values(array)
         good = np.ones(len(starts), bool)
         good[rows[~inside.good]] = False
         return _Values(array, good)
 
-    def built(self, kind: pa.DataType, path: tuple[str, ...], count: int, found: _Found) -> _Values:
+    def built(self, data_type: pa.DataType, path: tuple[str, ...], count: int, found: _Found) -> _Values:
         """The array of the place ``path``; nulls if the layout has none."""
         if path in found:
             return found[path]
         if path not in self._objects:
-            return _Values(pa.nulls(count, kind))
-        fields = [kind.field(number) for number in range(kind.num_fields)]
+            return _Values(pa.nulls(count, data_type))
+        fields = [data_type.field(number) for number in range(data_type.num_fields)]
         parts = [self.built(field.type, (*path, field.name), count, found) for field in fields]
         flags = [part.good for part in parts if part.good is not None]
-        array = pa.Array.from_buffers(kind, count, [None], children=[part.array for part in parts])
+        array = pa.Array.from_buffers(data_type, count, [None], children=[part.array for part in parts])
         return _Values(array, np.logical_and.reduce(flags) if flags else None)
 
 
 # --- slots
 
 
-def _takes_null(kind: pa.DataType) -> bool:
+def _takes_null(data_type: pa.DataType) -> bool:
     """Whether a slot of this type may have a null. Of other types it is text of the layout."""
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
-    return any(is_kind(kind) for is_kind in kinds)
+    nullable = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    return any(is_a(data_type) for is_a in nullable)
 
 
-def _slot(kind: pa.DataType, path: tuple[str, ...], text: str, is_text: bool) -> _Slot:
+def _slot(data_type: pa.DataType, path: tuple[str, ...], text: str, is_text: bool) -> _Slot:
     """The slot of a field of this type, which has this text in the body that gives the layout."""
-    name = leaf_of(kind, ".".join(path)).name
+    name = leaf_of(data_type, ".".join(path)).name
     if name == "string" and is_text:
         return _Slot(path, r'[^"\\\x00-\x1f]*', _texts)
     if name == "date" and is_text and DATE.fullmatch(text):
-        return _Slot(path, _shape(text), partial(_dates, kind))
+        return _Slot(path, _shape(text), partial(_dates, data_type))
     form = TIME.fullmatch(text) if is_text and name.startswith("timestamp") else None
     if form and bool(form[6] or form[7]) is (name == "timestamp"):
-        return _Slot(path, _shape(text), partial(_moments, kind, form))
+        return _Slot(path, _shape(text), partial(_moments, data_type, form))
     if name == "boolean" and text in ("true", "false", "null") and not is_text:
         return _Slot(path, "(?:true|false|null)", _booleans)
     if is_text or text in ("true", "false") or name in _NOT_NUMBERS:
         raise _NoLayout
-    if pa.types.is_decimal(kind):
-        before, most = kind.precision - kind.scale, kind.precision + 3
+    if pa.types.is_decimal(data_type):
+        before, most = data_type.precision - data_type.scale, data_type.precision + 3
         whole = f"(?:0|[1-9][0-9]{{0,{before - 1}}})" if before else "0"
-        number = f"-?{whole}" + (rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else "")
+        number = f"-?{whole}" + (rf"(?:\.[0-9]{{1,{data_type.scale}}})?" if data_type.scale else "")
     else:
         most = _SURE[name]
-        number = _NUMBER + (r"(?:\.[0-9]+)?" if pa.types.is_floating(kind) else "")
-    return _Slot(path, f"(?:null|{number})", partial(_numbers, kind, most))
+        number = _NUMBER + (r"(?:\.[0-9]+)?" if pa.types.is_floating(data_type) else "")
+    return _Slot(path, f"(?:null|{number})", partial(_numbers, data_type, most))
 
 
 def _shape(text: str) -> str:
@@ -426,21 +429,21 @@ def _booleans(spans: Area) -> _Values:
     return _Values(kept(array, first != _NULL) if (first == _NULL).any() else array)
 
 
-def _numbers(kind: pa.DataType, most: int, spans: Area) -> _Values:
+def _numbers(data_type: pa.DataType, most: int, spans: Area) -> _Values:
     texts = gather(pa.string(), spans.buffer, spans.starts, spans.stops)
     there = spans.array[spans.starts] != _NULL
     good = ~there | (spans.stops - spans.starts <= most)
     if not (there & good).all():
         texts = kept(texts, there & good)
-    return _Values(pc.cast(texts, kind), None if good.all() else good)
+    return _Values(pc.cast(texts, data_type), None if good.all() else good)
 
 
-def _dates(kind: pa.DataType, spans: Area) -> _Values:
+def _dates(data_type: pa.DataType, spans: Area) -> _Values:
     days, good = _days(_characters(spans, 10))
-    return _Values(array_of(days.astype(np.int32)).view(kind), None if good.all() else good)
+    return _Values(array_of(days.astype(np.int32)).view(data_type), None if good.all() else good)
 
 
-def _moments(kind: pa.DataType, form: re.Match[str], spans: Area) -> _Values:
+def _moments(data_type: pa.DataType, form: re.Match[str], spans: Area) -> _Values:
     """Times that all have the form of ``form``, character by character."""
     digits = _characters(spans, form.end())
     days, good = _days(digits)
@@ -461,7 +464,7 @@ def _moments(kind: pa.DataType, form: re.Match[str], spans: Area) -> _Values:
         sign = np.where(digits[:, form.start(7)] + _ZERO == _MINUS, -1, 1)
         micros -= sign * offset * 60_000_000
     good &= (micros >= FIRST_MICROSECOND) & (micros <= LAST_MICROSECOND)
-    return _Values(array_of(micros).view(kind), None if good.all() else good)
+    return _Values(array_of(micros).view(data_type), None if good.all() else good)
 
 
 def _characters(spans: Area, size: int) -> Ints:

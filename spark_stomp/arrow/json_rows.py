@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_stomp.arrow.columns import Ints, array_of, as_utf8, places, strings, validity
-from spark_stomp.arrow.json_layouts import read_layouts
+from spark_stomp.arrow.json_layouts import read_json_layouts
 from spark_stomp.arrow.json_values import KINDS, VARIANT, Fraction, Whole, kind_of, leaf_of, misfit, written
 from spark_stomp.quoting import shown
 
@@ -49,8 +49,8 @@ class JsonRows(NamedTuple):
     others: dict[int, str]
 
 
-def json_rows(bodies: pa.Array, kind: pa.DataType, *, others: bool = False) -> JsonRows:
-    """Decode bodies, texts or octets in UTF-8, as ``kind``: a struct or a list of structs.
+def json_rows(bodies: pa.Array, data_type: pa.DataType, *, others: bool = False) -> JsonRows:
+    """Decode bodies, texts or octets in UTF-8, as ``data_type``: a struct or a list of structs.
 
     A row without a reason has all that its body says, exactly. In one with a reason each field has what fits
     it, or null. A list with a reason is null.
@@ -59,16 +59,16 @@ def json_rows(bodies: pa.Array, kind: pa.DataType, *, others: bool = False) -> J
         others: for a struct, fields of the body that it does not name are no reason. Further inside they are.
 
     Raises:
-        SchemaError: ``kind`` has a type that JSON cannot fill exactly.
+        SchemaError: ``data_type`` has a type that JSON cannot fill exactly.
     """
     parts: list[tuple[Ints, pa.Array]] = []
-    if pa.types.is_struct(kind) and (texts := as_utf8(bodies)) is not None:
-        parts = [*read_layouts(texts, kind)]
-    left = np.ones(len(bodies), bool)
+    if pa.types.is_struct(data_type) and (texts := as_utf8(bodies)) is not None:
+        parts = [*read_json_layouts(texts, data_type)]
+    remaining = np.ones(len(bodies), bool)
     for rows, _ in parts:
-        left[rows] = False
-    rest = np.flatnonzero(left)
-    exact = _exact(bodies if len(rest) == len(bodies) else bodies.take(array_of(rest)), kind, others)
+        remaining[rows] = False
+    rest = np.flatnonzero(remaining)
+    exact = _exact(bodies if len(rest) == len(bodies) else bodies.take(array_of(rest)), data_type, others)
     if not parts:
         return exact
     order = places([*(rows for rows, _ in parts), rest])
@@ -78,9 +78,9 @@ def json_rows(bodies: pa.Array, kind: pa.DataType, *, others: bool = False) -> J
     return JsonRows(in_order, reasons, more)
 
 
-def _exact(bodies: pa.Array, kind: pa.DataType, others: bool) -> JsonRows:
-    node, in_lists = _node(kind, ""), pa.types.is_list(kind)
-    named = {field.name for field in kind} if others and not in_lists else None
+def _exact(bodies: pa.Array, data_type: pa.DataType, others: bool) -> JsonRows:
+    node, in_lists = _node(data_type, ""), pa.types.is_list(data_type)
+    named = {field.name for field in data_type} if others and not in_lists else None
     found = JsonRows(bodies, {}, {})
     for row, body in enumerate(bodies.to_pylist()):
         try:
@@ -98,7 +98,7 @@ def _exact(bodies: pa.Array, kind: pa.DataType, others: bool) -> JsonRows:
     if found.reasons and in_lists:
         bad = np.isin(np.arange(len(values)), list(found.reasons))
         values = pa.Array.from_buffers(
-            kind, len(values), [validity(~bad), values.buffers()[1]], children=[values.values]
+            data_type, len(values), [validity(~bad), values.buffers()[1]], children=[values.values]
         )
     return found._replace(values=values)
 
@@ -209,14 +209,14 @@ def _object_or_twin(pairs: list[tuple[str, object]]) -> object:
 def _path_of_twin(document: object) -> str:
     """The path of the first twin in a document that has one."""
     # Each with the names above it, as a chain: a body may have a million fields below a long name.
-    left: list[tuple[object, Any]] = [(document, None)]
-    while type(left[-1][0]) is not _Twin:
-        one, above = left.pop()
+    remaining: list[tuple[object, Any]] = [(document, None)]
+    while type(remaining[-1][0]) is not _Twin:
+        one, above = remaining.pop()
         if type(one) is dict:
-            left += [(part, (f".{name}", above)) for name, part in reversed(one.items())]
+            remaining += [(part, (f".{name}", above)) for name, part in reversed(one.items())]
         elif type(one) is list:
-            left += [(part, ("[]", above)) for part in reversed(one)]
-    twin, above = left[-1]
+            remaining += [(part, ("[]", above)) for part in reversed(one)]
+    twin, above = remaining[-1]
     parts = [f".{twin}"]
     while above is not None:
         part, above = above
@@ -241,12 +241,12 @@ _DECODER_OF_TWINS: Final = json.JSONDecoder(
 
 # Each collects the values of one place of the schema: ``add`` takes a value of a document, where None is a
 # null, and returns what does not fit.
-_Node: TypeAlias = "_Leaf | _Struct | _List | _Map"
+_Node: TypeAlias = "_LeafNode | _StructNode | _ListNode | _MapNode"
 
 
-class _Leaf:
-    def __init__(self, kind: pa.DataType, path: str) -> None:
-        self._leaf, self._path = leaf_of(kind, path), path
+class _LeafNode:
+    def __init__(self, data_type: pa.DataType, path: str) -> None:
+        self._leaf, self._path = leaf_of(data_type, path), path
         self._read = self._leaf.read
         self._values: list[Any] = []
 
@@ -262,10 +262,10 @@ class _Leaf:
         return self._leaf.array(self._values)
 
 
-class _Struct:
-    def __init__(self, kind: pa.StructType, path: str) -> None:
-        self._kind, self._path = kind, path or "the body"
-        fields = [kind.field(number) for number in range(kind.num_fields)]
+class _StructNode:
+    def __init__(self, data_type: pa.StructType, path: str) -> None:
+        self._data_type, self._path = data_type, path or "the body"
+        fields = [data_type.field(number) for number in range(data_type.num_fields)]
         self._names = {field.name for field in fields}
         self._parts = [_node(field.type, f"{path}.{field.name}".lstrip(".")) for field in fields]
         self._adds = [(field.name, part.add) for field, part in zip(fields, self._parts, strict=True)]
@@ -289,7 +289,9 @@ class _Struct:
 
     def array(self) -> pa.Array:
         parts = [part.array() for part in self._parts]
-        return pa.Array.from_buffers(self._kind, len(self._there), [validity(self._there)], children=parts)
+        return pa.Array.from_buffers(
+            self._data_type, len(self._there), [validity(self._there)], children=parts
+        )
 
     def _others(self, value: dict[str, object]) -> str:
         names = [name for name in value if name not in self._names]
@@ -302,8 +304,8 @@ class _Many:
 
     takes: type
 
-    def __init__(self, kind: pa.DataType, element: pa.DataType, path: str) -> None:
-        self._kind, self._path = kind, path or "the body"
+    def __init__(self, data_type: pa.DataType, element: pa.DataType, path: str) -> None:
+        self._data_type, self._path = data_type, path or "the body"
         self._elements = _node(element, f"{path}[]")
         self._ends = [0]
         self._there: list[bool | None] = []
@@ -324,7 +326,7 @@ class _Many:
     def array(self) -> pa.Array:
         ends = pa.py_buffer(np.array(self._ends, np.int32))
         buffers = [validity(self._there), ends]
-        return pa.Array.from_buffers(self._kind, len(self._there), buffers, children=[self._inside()])
+        return pa.Array.from_buffers(self._data_type, len(self._there), buffers, children=[self._inside()])
 
     def _parts(self, value: Any) -> Iterable[Any]:
         """The elements of a list, or the values of a map."""
@@ -334,15 +336,15 @@ class _Many:
         return self._elements.array()
 
 
-class _List(_Many):
+class _ListNode(_Many):
     takes = list
 
 
-class _Map(_Many):
+class _MapNode(_Many):
     takes = dict
 
-    def __init__(self, kind: pa.MapType, element: pa.DataType, path: str) -> None:
-        super().__init__(kind, element, path)
+    def __init__(self, data_type: pa.MapType, element: pa.DataType, path: str) -> None:
+        super().__init__(data_type, element, path)
         self._keys: list[str] = []
 
     def _parts(self, value: Any) -> Iterable[Any]:
@@ -350,17 +352,17 @@ class _Map(_Many):
         return value.values()  # type: ignore[no-any-return]
 
     def _inside(self) -> pa.Array:
-        entries = pa.struct([self._kind.key_field, self._kind.item_field])
+        entries = pa.struct([self._data_type.key_field, self._data_type.item_field])
         parts = [strings(self._keys), super()._inside()]
         # pyarrow 15 ends the process if it does not know that no entry is null.
         return pa.Array.from_buffers(entries, len(self._keys), [None], null_count=0, children=parts)
 
 
-def _node(kind: pa.DataType, path: str) -> _Node:
-    if pa.types.is_struct(kind) and kind != VARIANT:
-        return _Struct(kind, path)
-    if pa.types.is_list(kind):
-        return _List(kind, kind.value_type, path)
-    if pa.types.is_map(kind):
-        return _Map(kind, kind.item_type, path)
-    return _Leaf(kind, path)
+def _node(data_type: pa.DataType, path: str) -> _Node:
+    if pa.types.is_struct(data_type) and data_type != VARIANT:
+        return _StructNode(data_type, path)
+    if pa.types.is_list(data_type):
+        return _ListNode(data_type, data_type.value_type, path)
+    if pa.types.is_map(data_type):
+        return _MapNode(data_type, data_type.item_type, path)
+    return _LeafNode(data_type, path)

@@ -32,8 +32,8 @@ _LTZ: Final = "TIMESTAMP_LTZ"
 # The first that has every value is taken.
 _LEAVES: Final = (
     _TIMESTAMP,
-    *(leaf_of(kind, "") for kind in (pa.timestamp("us"), pa.date32(), pa.string())),
-    *(leaf_of(kind, "") for kind in (pa.bool_(), pa.int64(), pa.float64())),
+    *(leaf_of(data_type, "") for data_type in (pa.timestamp("us"), pa.date32(), pa.string())),
+    *(leaf_of(data_type, "") for data_type in (pa.bool_(), pa.int64(), pa.float64())),
 )
 
 

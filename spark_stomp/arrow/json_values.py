@@ -56,7 +56,7 @@ VARIANT: Final = pa.struct(
     [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False, {b"variant": b"true"})]
 )
 """The type of any value of JSON, in Spark's encoding. No other type of a body has binary parts."""
-_NAMES: Final = {VARIANT: "variant", **{kind: name for name, kind in LEAVES.items()}}
+_NAMES: Final = {VARIANT: "variant", **{data_type: name for name, data_type in LEAVES.items()}}
 KINDS: Final = {
     str: "a string",
     bool: "a boolean",
@@ -84,30 +84,30 @@ FIRST_MICROSECOND: Final = (1 - EPOCH) * 86_400_000_000
 FARTHEST: Final = 18 * 60
 
 
-def leaf_of(kind: pa.DataType, path: str) -> Leaf:
+def leaf_of(data_type: pa.DataType, path: str) -> Leaf:
     """The leaf for an Arrow type at ``path``. Raises SchemaError for one that no JSON value has exactly."""
-    if pa.types.is_decimal128(kind):
-        read: Read = partial(_decimal, kind.precision, kind.scale)
-        return Leaf(f"decimal({kind.precision},{kind.scale})", read, partial(_decimals, kind))
-    name = _NAMES.get(kind)
+    if pa.types.is_decimal128(data_type):
+        read: Read = partial(_decimal, data_type.precision, data_type.scale)
+        return Leaf(f"decimal({data_type.precision},{data_type.scale})", read, partial(_decimals, data_type))
+    name = _NAMES.get(data_type)
     if name is None:
-        raise SchemaError(f"{path} has the type {kind}, which no value of JSON has exactly")
+        raise SchemaError(f"{path} has the type {data_type}, which no value of JSON has exactly")
     if name == "variant":
         return Leaf(name, _variant, _variants)
     if name == "string":
         return Leaf(name, _text, strings)
     if name == "boolean":
         return Leaf(name, _boolean, _booleans)
-    width = kind.bit_width
-    if pa.types.is_integer(kind):
+    width = data_type.bit_width
+    if pa.types.is_integer(data_type):
         read = partial(_whole, 1 << (width - 1))
-        return Leaf(name, read, partial(_fixed, kind, np.dtype(f"i{width // 8}")))
-    if pa.types.is_floating(kind):
+        return Leaf(name, read, partial(_fixed, data_type, np.dtype(f"i{width // 8}")))
+    if pa.types.is_floating(data_type):
         return Leaf(
-            name, _double if width == 64 else _float, partial(_fixed, kind, np.dtype(f"f{width // 8}"))
+            name, _double if width == 64 else _float, partial(_fixed, data_type, np.dtype(f"f{width // 8}"))
         )
     when: Read = _days if name == "date" else partial(_micros, name == "timestamp")
-    return Leaf(name, when, partial(_fixed, kind, np.dtype(f"i{width // 8}")))
+    return Leaf(name, when, partial(_fixed, data_type, np.dtype(f"i{width // 8}")))
 
 
 def kind_of(value: object) -> str:
@@ -135,15 +135,15 @@ def fits_variant(value: object) -> bool:
 
 
 def _variant_problem(value: object) -> str | None:
-    left = [value]
-    while left:
-        one = left.pop()
+    remaining = [value]
+    while remaining:
+        one = remaining.pop()
         if type(one) is dict:
             if not finds_names(one):
                 return "names that Spark does not find in a variant"
-            left += one.values()
+            remaining += one.values()
         elif type(one) is list:
-            left += one
+            remaining += one
         elif isinstance(one, (Whole, Fraction)) and not _PLAIN.fullmatch(one) and _double(one) is None:
             return "a number that variant does not have exactly"
     return None
@@ -286,9 +286,9 @@ def _micros(zoned: bool, value: object) -> int | None:
 # --- arrays
 
 
-def _fixed(kind: pa.DataType, dtype: npt.DTypeLike, values: Sequence[Any]) -> pa.Array:
+def _fixed(data_type: pa.DataType, dtype: npt.DTypeLike, values: Sequence[Any]) -> pa.Array:
     data = np.array([0 if one is None else one for one in values], dtype)
-    return pa.Array.from_buffers(kind, len(values), [validity(values), pa.py_buffer(data)])
+    return pa.Array.from_buffers(data_type, len(values), [validity(values), pa.py_buffer(data)])
 
 
 def _variants(values: Sequence[Any]) -> pa.Array:
@@ -302,6 +302,6 @@ def _booleans(values: Sequence[Any]) -> pa.Array:
     )
 
 
-def _decimals(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
+def _decimals(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
     data = b"".join((one or 0).to_bytes(16, "little", signed=True) for one in values)
-    return pa.Array.from_buffers(kind, len(values), [validity(values), pa.py_buffer(data)])
+    return pa.Array.from_buffers(data_type, len(values), [validity(values), pa.py_buffer(data)])

@@ -146,17 +146,17 @@ def _standing(answers: StompAnswers, selector: str | None) -> Standing:
     alarm = _alarm(every, broker)
     if not every:
         return Standing(is_there=False, alarm=alarm)
-    unacked = sum(int(told["inflightCount"]) for told in every)
-    ready = sum(int(told["size"]) for told in every) - unacked
+    unacked = sum(int(figures["inflightCount"]) for figures in every)
+    ready = sum(int(figures["size"]) for figures in every) - unacked
     # Each consumer of a wildcard is one of every queue.
-    consumers = max(int(told["consumerCount"]) for told in every)
+    consumers = max(int(figures["consumerCount"]) for figures in every)
     # It does not say how many the selector wants. It has looked at a page of them.
     wanted = None if selector is None else ready if ready > _PAGE else 0
     return Standing(True, ready, unacked, consumers, alarm, wanted=wanted)
 
 
 def _alarm(queues: Iterable[Mapping[str, str]], broker: Mapping[str, str]) -> str | None:
-    if any(int(told.get("memoryPercentUsage", 0)) >= _FULL for told in queues):
+    if any(int(figures.get("memoryPercentUsage", 0)) >= _FULL for figures in queues):
         return "the queue has reached its memoryLimit (producer flow control)"
     limits = {"memory": "memoryPercentUsage", "store": "storePercentUsage", "temp": "tempPercentUsage"}
     full = [name for name, key in limits.items() if int(broker.get(key, 0)) >= _FULL]

@@ -115,9 +115,9 @@ def _call(resource: str, operation: str, *arguments: str | int | None) -> Questi
 
 
 def _standing(answers: StompAnswers, selector: str | None) -> Standing:
-    told = {name: json.loads(bodies[0])[0] for name, bodies in answers.items()}
-    listed, percent = json.loads(told["queues"])["data"], told["limit"]
-    settings = json.loads(told["settings"])
+    results = {name: json.loads(bodies[0])[0] for name, bodies in answers.items()}
+    listed, percent = json.loads(results["queues"])["data"], results["limit"]
+    settings = json.loads(results["settings"])
     policy = str(settings.get("addressFullMessagePolicy"))
     # With PAGE, messages that find no room in memory go to disk. With BLOCK a producer by STOMP does not wait
     # (seen with 2.56.0 in November 2026).
@@ -129,10 +129,10 @@ def _standing(answers: StompAnswers, selector: str | None) -> Standing:
     keys = ("messageCount", "deliveringCount", "scheduledCount", "consumerCount")
     messages, unacked, scheduled, consumers = (int(queue.get(key, 0)) for key in keys)
     ready = messages - unacked - scheduled
-    wanted = None if selector is None else _wanted(told["wanted"], ready, unacked)
+    wanted = None if selector is None else _wanted(results["wanted"], ready, unacked)
     passing = queue.get("autoDelete") == "true"
-    kind = _forgetful(queue, settings)
-    return Standing(True, ready, unacked, consumers, alarm, scheduled, wanted, passing, kind)
+    forgetful = _forgetful(queue, settings)
+    return Standing(True, ready, unacked, consumers, alarm, scheduled, wanted, passing, forgetful)
 
 
 def _wanted(count: object, ready: int, unacked: int) -> int:

@@ -186,23 +186,25 @@ def _standing(answers: HttpAnswers) -> Standing:
     status, content = answers["queue"]
     if status == HTTPStatus.NOT_FOUND:
         return Standing(is_there=False, alarm=alarm)
-    told = _object(content)
+    fields = _object(content)
     keys = ("messages_ready", "messages_unacknowledged", "consumers", "messages_delayed")
-    figures = [told.get(key) for key in keys]
+    figures = [fields.get(key) for key in keys]
     if any(type(one) not in (int, type(None)) for one in figures):
         raise TypeError(figures)
     ready, unacked, consumers, delayed = figures
-    kind = PASSING if told.get("auto_delete") is True else _dropping(told)
-    return Standing(True, ready, unacked, consumers, alarm, delayed or 0, forgetful=kind)
+    forgetful = PASSING if fields.get("auto_delete") is True else _dropping(fields)
+    return Standing(True, ready, unacked, consumers, alarm, delayed or 0, forgetful=forgetful)
 
 
-def _dropping(told: Mapping[str, Any]) -> str:
+def _dropping(fields: Mapping[str, Any]) -> str:
     """Its limit does not count un-acked messages. If they come back to a queue that is full by then, they are
     the oldest, and dropped."""
-    settings = dict(told.get("effective_policy_definition") or {})
-    settings |= {name.removeprefix("x-"): value for name, value in dict(told.get("arguments") or {}).items()}
+    settings = dict(fields.get("effective_policy_definition") or {})
+    settings |= {
+        name.removeprefix("x-"): value for name, value in dict(fields.get("arguments") or {}).items()
+    }
     limits = [name for name in ("max-length", "max-length-bytes") if name in settings]
-    if not limits or told.get("type") == "stream" or settings.get("overflow", "drop-head") != "drop-head":
+    if not limits or fields.get("type") == "stream" or settings.get("overflow", "drop-head") != "drop-head":
         return ""
     return f"a queue that drops its oldest messages when it is full ({limits[0]} {int(settings[limits[0]])})"
 

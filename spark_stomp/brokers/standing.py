@@ -17,7 +17,7 @@ from spark_stomp.quoting import counted
 PASSING: Final = "a queue that goes with its messages when nobody reads it (auto-delete)"
 
 
-class NotTold(UnsupportedError):
+class TellsNothing(UnsupportedError):
     """The broker tells nothing of any queue."""
 
 
@@ -57,9 +57,9 @@ class Standing:
             return "is there, and its figures are not known yet"
         waits = "message waits" if self.ready == 1 else "messages wait"
         later = f", {self.scheduled:,} scheduled for later" if self.scheduled else ""
-        kind = f", {self.forgetful}" if self.forgetful else ""
+        forgetful = f", {self.forgetful}" if self.forgetful else ""
         readers = counted(self.consumers, "consumer")
-        return f"{self.ready:,} {waits}{later}, {self.unacked:,} un-acked, {readers}{kind}"
+        return f"{self.ready:,} {waits}{later}, {self.unacked:,} un-acked, {readers}{forgetful}"
 
     @property
     def withheld(self) -> int:
@@ -154,7 +154,7 @@ class Asks:
 
 
 @dataclass(frozen=True)
-class Told:
+class QueueAnswer:
     """What the broker told of a queue at ``at`` (seconds since 1970; ``asked_at``: monotonic).
 
     ``own`` is how many of its consumers are those of the query that asked, ``asks`` the broker's.
@@ -167,9 +167,9 @@ class Told:
     asks: Asks
 
 
-def waits(told: Iterable[Standing], own: int) -> str:
+def waits(standings: Iterable[Standing], own: int) -> str:
     """What such queues mean for a query that has ``own`` consumers there, and has nothing of them."""
-    every = [*told]
+    every = [*standings]
     ready = sum(one.ready or 0 for one in every)
     unacked = sum(one.unacked or 0 for one in every)
     others = max(0, sum(one.consumers or 0 for one in every) - own)

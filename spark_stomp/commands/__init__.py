@@ -67,4 +67,4 @@ def exit_code(error: StompError) -> int:
     """The exit code of a command that ends with this error."""
     codes: dict[type[StompError], int] = {OptionError: USAGE, TlsRefused: TLS, LoginRefused: LOGIN}
     codes |= dict.fromkeys((ConnectFailed, ConnectTimeout, NotStompServer, VersionError), UNREACHABLE)
-    return next((code for kind, code in codes.items() if isinstance(error, kind)), FAILED)
+    return next((code for error_class, code in codes.items() if isinstance(error, error_class)), FAILED)

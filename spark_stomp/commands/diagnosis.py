@@ -1,4 +1,4 @@
-"""How a query is, from its status alone: a kind, a headline for the table, and the sentence of ``why``."""
+"""How a query is, from its status alone: health, a headline for the table, and the sentence of ``why``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAST: Final = "its last run (a new one shows here up to a minute after its star
 _SILENT: Final = 30.0
 
 
-class Kind(Enum):
+class Health(Enum):
     """What is wrong with a query, or nothing. Each has its own exit code of ``why``."""
 
     FINE = 0
@@ -43,7 +43,7 @@ class Diagnosis:
     ended the query, or keeps it from the broker, if it is one of ours.
     """
 
-    kind: Kind
+    health: Health
     style: str
     headline: str
     text: str
@@ -65,15 +65,15 @@ def diagnose(status: Status, silence: float) -> Diagnosis:
     found = _away(status.get("receivers") or {}) or _waiting(status)
     if failure is not None:
         text = f"{failure}. Now it waits for {status.get('waiting_for')}"
-        return Diagnosis(Kind.UNFINISHED, "red", found.headline, text)
-    return replace(found, text=f"{found.text}. {told}") if (told := _unfit(status)) else found
+        return Diagnosis(Health.UNFINISHED, "red", found.headline, text)
+    return replace(found, text=f"{found.text}. {of_unfit}") if (of_unfit := _unfit(status)) else found
 
 
 def _failed(part: Status, when: str) -> Diagnosis:
     """Of a query whose error is known."""
     text = f"{_LAST} failed {duration(age(part.get(when)))} ago: {part['failure']}"
-    kind = Kind.GONE if part["failure"] == JVM_ENDED else Kind.FAILED
-    return Diagnosis(kind, "red", "failed", text, part.get("failure_code"))
+    health = Health.GONE if part["failure"] == JVM_ENDED else Health.FAILED
+    return Diagnosis(health, "red", "failed", text, part.get("failure_code"))
 
 
 def _unfit(status: Status) -> str:
@@ -94,16 +94,18 @@ def _unfit(status: Status) -> str:
 
 def _of_sink(sink: Status, failure: str | None) -> Diagnosis:
     if failure is not None:
-        return Diagnosis(Kind.UNFINISHED, "red", "sink only, which failed", failure)
+        return Diagnosis(Health.UNFINISHED, "red", "sink only, which failed", failure)
     ago = duration(age(sink.get("written_at")))
     text = f"only its sink writes a status, and that finished batch {sink.get('batch')} {ago} ago"
-    return Diagnosis(Kind.FINE, "green", "sink only", text)
+    return Diagnosis(Health.FINE, "green", "sink only", text)
 
 
 def _ended(status: Status, failure: str | None) -> Diagnosis:
-    left = (status.get("totals") or {}).get("rows_waiting")
+    uncommitted = (status.get("totals") or {}).get("rows_waiting")
     again = (
-        f". {counted(left, 'message')} in no committed batch: the next run gets them again" if left else ""
+        f". {counted(uncommitted, 'message')} in no committed batch: the next run gets them again"
+        if uncommitted
+        else ""
     )
     ago = duration(age(status.get("written_at")))
     if failure is None and not status.get("unfinished"):
@@ -112,13 +114,13 @@ def _ended(status: Status, failure: str | None) -> Diagnosis:
                 f"{_LAST} ended {ago} ago without {counted(there, 'message')} that wait at the broker, that "
             )
             text += f"nobody has, and that did not come{again}"
-            return Diagnosis(Kind.WITHHELD, "red", "ended, and messages wait", text)
-        return Diagnosis(Kind.FINE, "yellow", "ended", f"{_LAST} ended in order {ago} ago{again}")
+            return Diagnosis(Health.WITHHELD, "red", "ended, and messages wait", text)
+        return Diagnosis(Health.FINE, "yellow", "ended", f"{_LAST} ended in order {ago} ago{again}")
     text = failure or (
         f"{_LAST} ended {ago} ago, and no commit of its last batch was seen: the query failed, in its sink "
         "for example, or was stopped just then; or a one-time run had no checkpointLocation to look at"
     )
-    return Diagnosis(Kind.UNFINISHED, "red", "ended within a batch", text + again)
+    return Diagnosis(Health.UNFINISHED, "red", "ended within a batch", text + again)
 
 
 def _gone(status: Status, silent: float | None) -> Diagnosis:
@@ -133,7 +135,7 @@ def _gone(status: Status, silent: float | None) -> Diagnosis:
         f"away. It wrote its last status {ago} ago{last}. What was not committed comes again at the next "
         "start"
     )
-    return Diagnosis(Kind.GONE, "red", headline, text)
+    return Diagnosis(Health.GONE, "red", headline, text)
 
 
 def _away(receivers: Mapping[str, Status]) -> Diagnosis | None:
@@ -147,29 +149,29 @@ def _away(receivers: Mapping[str, Status]) -> Diagnosis | None:
     if error := one.get("last_error"):
         text += f": {error}"
     headline = f"running, {len(away)} of {counted(len(receivers), 'receiver')} not connected"
-    return Diagnosis(Kind.CONNECTION, "red", headline, text, one.get("last_error_code"))
+    return Diagnosis(Health.CONNECTION, "red", headline, text, one.get("last_error_code"))
 
 
 def _waiting(status: Status) -> Diagnosis:
     """Of a query that runs, with all connections."""
     if not status.get("waiting_for"):
         received = (status.get("totals") or {}).get("received_per_second", 0.0)
-        return Diagnosis(Kind.FINE, "green", "running", f"it works, with {received:,.0f} messages a second")
+        return Diagnosis(Health.FINE, "green", "running", f"it works, with {received:,.0f} messages a second")
     since = age(status.get("waiting_since"))
-    on, kind = status.get("waiting_on"), Kind.FINE
+    waiting_on, health = status.get("waiting_on"), Health.FINE
     text = f"it has waited for {duration(since)} for {status['waiting_for']}"
     receivers: Mapping[str, Status] = status.get("receivers") or {}
     paused = [age(one["paused_since"]) for one in receivers.values() if one.get("paused_since")]
-    if on == "spark" and (paused or age(status.get("batch_since")) > _LONG):
-        kind = Kind.SLOW
-    elif on == "acks" and since > _SILENT:
-        kind = Kind.BLOCKED
-    elif on in ("queue", "deleted", "withheld"):
-        kind = Kind.WITHHELD if on == "withheld" else Kind.QUEUE
+    if waiting_on == "spark" and (paused or age(status.get("batch_since")) > _LONG):
+        health = Health.SLOW
+    elif waiting_on == "acks" and since > _SILENT:
+        health = Health.BLOCKED
+    elif waiting_on in ("queue", "deleted", "withheld"):
+        health = Health.WITHHELD if waiting_on == "withheld" else Health.QUEUE
     quiet = max((age(one["heard_at"]) for one in receivers.values() if one.get("heard_at")), default=0.0)
     if quiet > _SILENT and not paused:
         text += f". Nothing was heard from the broker for {duration(quiet)}"
-    return Diagnosis(kind, "green", "running", text)
+    return Diagnosis(health, "green", "running", text)
 
 
 def sink_failure(status: Status) -> str | None:

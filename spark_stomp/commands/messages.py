@@ -64,7 +64,7 @@ def add_message_arguments(
 
 @contextmanager
 def showing(
-    arguments: argparse.Namespace, options: SourceOptions, kind: type[Messages] | None = None
+    arguments: argparse.Namespace, options: SourceOptions, messages_class: type[Messages] | None = None
 ) -> Iterator[Messages]:
     """Shows messages while the ``with`` lasts, and in the terminal how many there were.
 
@@ -73,7 +73,7 @@ def showing(
     what = arguments.destination
     try:
         with Bar(shown=not arguments.no_progress) as bar:
-            yield (kind or Messages)(arguments, options, bar)
+            yield (messages_class or Messages)(arguments, options, bar)
     except (DestinationRefused, UnsupportedError) as error:
         if "NOT_FOUND" in error.message:
             raise DestinationRefused(f"{what} is not there") from error
@@ -103,7 +103,7 @@ class Messages:
         """Show the frames in ``batch``."""
         # Printed together, because in a terminal the bar below them is drawn again each time.
         terminal, drawn = sys.stdout.isatty(), list[Text]()
-        for frame, kind, malformed in _frames(batch, dialect, self.options):
+        for frame, amqp_type, malformed in _frames(batch, dialect, self.options):
             self.count += 1
             if self.arguments.json:
                 row = _row(frame, malformed)
@@ -112,7 +112,7 @@ class Messages:
                 else:
                     sys.stdout.write(json_line(row) + "\n")
             elif not self.arguments.bodies:
-                drawn += _for_people(self.count, frame, dialect, kind, malformed)
+                drawn += _for_people(self.count, frame, dialect, amqp_type, malformed)
             elif terminal:
                 drawn.append(safe_text(_text(frame)))
             else:
@@ -152,11 +152,11 @@ def _row(frame: Frame, malformed: str | None) -> dict[str, object]:
 
 
 def _for_people(
-    number: int, frame: Frame, dialect: Dialect, kind: str | None, malformed: str | None
+    number: int, frame: Frame, dialect: Dialect, amqp_type: str | None, malformed: str | None
 ) -> Iterator[Text]:
     headers = _first(frame)
     facts = [f"  {len(frame.body):,} bytes", _time(headers.pop("timestamp", ""), dialect)]
-    facts += [] if kind is None else [f"AMQP 1.0, {kind}"]
+    facts += [] if amqp_type is None else [f"AMQP 1.0, {amqp_type}"]
     facts += ["redelivered"] if headers.pop("redelivered", "") == "true" else []
     head = safe_text(f"#{number} {shown(headers.pop('destination', ''))}", "bold")
     yield head.append_text(safe_text(", ".join(filter(None, facts)), "not bold dim"))

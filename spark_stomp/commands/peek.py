@@ -108,8 +108,8 @@ class _Bodies(Messages):
 
     def end(self) -> int:
         if self.count == self.options.max_messages:
-            told = f"the schema is of the first {counted(self.count, 'message')}; -n takes more"
-            sys.stderr.write(line(told) + "\n")
+            note = f"the schema is of the first {counted(self.count, 'message')}; -n takes more"
+            sys.stderr.write(line(note) + "\n")
         return _print_schema(self._seen, self.arguments.destination)
 
 

@@ -117,9 +117,9 @@ def _tried(trial: Trial, *, markdown: bool) -> tuple[list[RenderableType], bool]
         table.add_row(
             name, safe_text(*words[one.holds]), one.seen.replace("|", "\\|") if markdown else one.seen
         )
-    told = [*sentences(found, trial)]
-    shown = [safe_text(text, "green" if holds else "red") for text, holds in told]
-    return [table, *shown], all(holds for _, holds in told)
+    checked = [*sentences(found, trial)]
+    shown = [safe_text(text, "green" if holds else "red") for text, holds in checked]
+    return [table, *shown], all(holds for _, holds in checked)
 
 
 def _broker(connection: Connection, options: ConnectionOptions, took: float) -> Facts:
@@ -211,17 +211,17 @@ def _waiting(connection: Connection, options: ConnectionOptions, destination: st
     """How much waits in the queue, if the broker tells."""
     connection.beat()
     try:
-        told = standing(options, connection.dialect, destination, connection.peer)
+        figures = standing(options, connection.dialect, destination, connection.peer)
     except UnsupportedError as error:
         return f"not known: {error.message}"
-    return f"{told}; {told.alarm}" if told.alarm else str(told)
+    return f"{figures}; {figures.alarm}" if figures.alarm else str(figures)
 
 
 def _presence(connection: Connection, options: ConnectionOptions, destination: str) -> str:
     """Whether RabbitMQ has the queue. Raises UnsupportedError if it is a stream."""
     try:
-        told = is_queue(options, destination, connection.peer)
-        return "is there" if told else "not known: the login may not ask, or has no second connection"
+        is_there = is_queue(options, destination, connection.peer)
+        return "is there" if is_there else "not known: the login may not ask, or has no second connection"
     except QueueMissing:
         declares = "; the query will declare it" if destination.startswith("/queue/") else ""
         return f"there is none{declares}"

@@ -117,7 +117,7 @@ def _send(bodies: Iterator[list[bytes]], sender: Sender, options: SinkOptions, b
     encoder = row_encoder(options, columns, *sender.open())
     begun = time.monotonic()
 
-    def told() -> str:
+    def done_so_far() -> str:
         confirmed = sender.figures.confirmed
         rate = confirmed / (time.monotonic() - begun)
         return f"{counted(confirmed, 'message')} confirmed, {rate:,.0f} a second"
@@ -125,9 +125,9 @@ def _send(bodies: Iterator[list[bytes]], sender: Sender, options: SinkOptions, b
     for chunk in bodies:
         for encoded in encoder.slices(pa.record_batch({"body": pa.array(chunk, pa.binary())})):
             sender.send(encoded)
-            bar.say(told())
+            bar.say(done_so_far())
         # With the ends of the lines.
-        bar.say(told(), done=sum(map(len, chunk)) + len(chunk))
+        bar.say(done_so_far(), done=sum(map(len, chunk)) + len(chunk))
     sender.finish()
 
 

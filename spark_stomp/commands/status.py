@@ -34,7 +34,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_stomp.commands import FAILED, FINE, UsageError
-from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
+from spark_stomp.commands.diagnosis import Diagnosis, Health, age, diagnose
 from spark_stomp.commands.screen import Screen, json_line, labelled, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.quoting import counted, duration, line, listed, shown
@@ -154,7 +154,7 @@ def table(status: Status, silence: float, width: int, most: int | None = None) -
     Up to ``most`` receivers are shown, those that are not connected first; without ``most`` all of them.
     """
     found = diagnose(status, silence)
-    lives = bool(status.get("running")) and found.kind is not Kind.GONE
+    lives = bool(status.get("running")) and found.health is not Health.GONE
     yield _head(status, found)
     yield labelled([*_parts(status, width, over=not lives), *_errors(status)], "bold", _NAMES_WIDTH)
     receivers = sorted((status.get("receivers") or {}).items(), key=lambda one: bool(one[1].get("connected")))
@@ -190,7 +190,7 @@ def _parts(status: Status, width: int, *, over: bool) -> Iterator[tuple[str, Ren
         ("journal", "", JournalPart.figures(), status.get("journal")),
         ("sink", "", SinkPart.figures(), status.get("sink")),
     ]
-    for name, of, figures, part in declared:
+    for name, subject, figures, part in declared:
         facts = [
             safe_text(f"{one.label} {_value(one, part)}", "yellow" if one.trouble else "")
             for one in sorted(figures, key=lambda one: one.trouble)
@@ -198,7 +198,7 @@ def _parts(status: Status, width: int, *, over: bool) -> Iterator[tuple[str, Ren
         ]
         if facts:
             grid = _grid(facts, width - _NAMES_WIDTH - _GAP)
-            yield name, Group(safe_text(shown(of)), grid) if of else grid
+            yield name, Group(safe_text(shown(subject)), grid) if subject else grid
 
 
 def _grid(facts: list[Text], width: int) -> Table:
@@ -219,11 +219,11 @@ def _errors(status: Status) -> Iterator[tuple[str, RenderableType]]:
     found.append(("query", status.get("failure"), status.get("written_at")))
     found += [(name, one.get("last_error"), one.get("last_error_at")) for name, one in receivers.items()]
     together: dict[str, list[tuple[str, Any]]] = {}
-    for name, error, at in found:
+    for name, error, failed_at in found:
         if error:
-            together.setdefault(error, []).append((name, at))
+            together.setdefault(error, []).append((name, failed_at))
     for error, which in together.items():
-        ago = duration(min(age(at) for _, at in which))
+        ago = duration(min(age(failed_at) for _, failed_at in which))
         yield "last error", safe_text(f"{ago} ago, {listed([name for name, _ in which])}: {error}")
 
 

@@ -218,10 +218,10 @@ class Trial:
                 continue
             number, offset = self._sent.get(event.body), self.dialect.offset_header
             if number is None or (offset and event.get(offset) is not None):
-                left = "; messages of the trial may be left in it" if self._sent else ""
+                remark = "; messages of the trial may be left in it" if self._sent else ""
                 raise UsageError(
                     f"{self._queue} is a stream, or has messages that this trial did not send. --scratch "
-                    f"takes an empty queue that nobody else uses. What was taken was given back{left}"
+                    f"takes an empty queue that nobody else uses. What was taken was given back{remark}"
                 )
             self._deliveries = [*self._deliveries, (number, event)][:_TOO_MANY]
 
@@ -258,8 +258,8 @@ def findings(trial: Trial) -> dict[str, Finding]:
     # One that is missing may also have been lost at the cut.
     found[KEPT] = Finding({0: False, MESSAGES: True}.get(count), f"{count} of {MESSAGES} messages")
     order = [*first]
-    at = order.index(trial.acked) if trial.acked is not None else len(order)
-    before, after = {*order[:at]}, {*order[at + 1 :]}
+    place = order.index(trial.acked) if trial.acked is not None else len(order)
+    before, after = {*order[:place]}, {*order[place + 1 :]}
     # With ACKs that also cover earlier messages, those before it need not be redelivered.
     unacked = after or before
     back = len(unacked & again.keys())

@@ -49,7 +49,7 @@ from spark_stomp.brokers.known import GENERIC
 from spark_stomp.brokers.standing import Standing, waits
 from spark_stomp.commands import FAILED
 from spark_stomp.commands.connecting import add_option_arguments, given_options, with_login
-from spark_stomp.commands.diagnosis import Diagnosis, Kind, age, diagnose
+from spark_stomp.commands.diagnosis import Diagnosis, Health, age, diagnose
 from spark_stomp.commands.screen import Screen, safe_text
 from spark_stomp.commands.statuses import StatusSource, Unread
 from spark_stomp.errors import (
@@ -137,17 +137,17 @@ def run(arguments: argparse.Namespace) -> int:
         _queues(status)
         return status, diagnose(status, place.silence)
 
-    def told(status: Status, found: Diagnosis) -> tuple[Kind, list[Text]]:
-        answer = _with_password(_ask(status, arguments, own=place.is_own), status, found)
-        found = _with_answer(found, status, answer, place.silence)
+    def diagnosed(status: Status, found: Diagnosis) -> tuple[Health, list[Text]]:
+        report = _with_password(_ask(status, arguments, own=place.is_own), status, found)
+        found = _with_report(found, status, report, place.silence)
         if shares := status.get("shares_with"):
-            told = f". Another source of its program (query {listed(shares)}) reads a queue of it too"
-            found = replace(found, text=f"{found.text}{told}: each gets a part of the messages")
-        style = found.style if found.kind is Kind.FINE else "red"
-        return found.kind, [
+            shared = f". Another source of its program (query {listed(shares)}) reads a queue of it too"
+            found = replace(found, text=f"{found.text}{shared}: each gets a part of the messages")
+        style = found.style if found.health is Health.FINE else "red"
+        return found.health, [
             _line("why", f"{status.get('query')}: {found.text}", style),
-            _line("broker", "the same" if answer.text in found.text else answer.text),
-            _line("next", _next_step(found, status, answer, arguments.path)),
+            _line("broker", "the same" if report.text in found.text else report.text),
+            _line("next", _next_step(found, status, report, arguments.path)),
         ]
 
     try:
@@ -155,9 +155,9 @@ def run(arguments: argparse.Namespace) -> int:
     except Unread as error:
         sys.stderr.write(line(f"spark-stomp: {error}") + "\n")
         return FAILED
-    every = [told(*one) for one in statuses]
+    every = [diagnosed(*one) for one in statuses]
     Screen(sys.stdout).whole(*(text for _, texts in every for text in texts))
-    return max(kind.value for kind, _ in every)
+    return max(health.value for health, _ in every)
 
 
 def _line(label: str, text: str, style: str = "") -> Text:
@@ -168,8 +168,8 @@ def _line(label: str, text: str, style: str = "") -> Text:
 
 
 @dataclass(frozen=True)
-class _Answer:
-    """What the broker said; ``text`` is a sentence.
+class _BrokerReport:
+    """What the broker said, or why it was not asked; ``text`` is a sentence.
 
     - ``options``: those with which it was asked, by their keys in lower case.
     - ``standing``: the figures of the queue, if the query has only one.
@@ -190,7 +190,7 @@ class _Answer:
     error: StompError | None = None
 
 
-def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer:
+def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _BrokerReport:
     """Ask the broker. If the query waits for its sink, and that has a broker, ask that one.
 
     Who wrote a status that is not the caller's ``own`` must not choose where a password goes, nor the file
@@ -198,54 +198,61 @@ def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Answer
     """
     of_sink, of_source = (status.get("sink") or {}).get("options"), status.get("options") or {}
     by_sink = status.get("waiting_on", "spark") == "spark" and bool(of_sink)
-    told = of_sink if by_sink else status.get("options")
-    if by_sink and told and of_source.get("url") == told.get("url") and "managementUrl" in of_source:
-        told = {"managementUrl": of_source["managementUrl"], **told}
-    if not isinstance(told, Mapping):
+    query_options = of_sink if by_sink else status.get("options")
+    if (
+        by_sink
+        and query_options
+        and of_source.get("url") == query_options.get("url")
+        and "managementUrl" in of_source
+    ):
+        query_options = {"managementUrl": of_source["managementUrl"], **query_options}
+    if not isinstance(query_options, Mapping):
         has_failed = status.get("failure") or status.get("ended")
         why = "the query failed before its source had started" if has_failed else _NO_OPTIONS
-        return _Answer(f"not asked: {why}", {})
+        return _BrokerReport(f"not asked: {why}", {})
     if not own:
-        told = _without_addresses(told)
+        query_options = _without_addresses(query_options)
         if not arguments.offline and "url" not in given_options(arguments):
-            return _Answer(
+            return _BrokerReport(
                 "not asked: others may have written the status, so name the address yourself: -o url=URL", {}
             )
-    texts, missing = _texts(told, arguments)
+    texts, missing = _texts(query_options, arguments)
     if arguments.offline or missing:
         why = "--offline" if arguments.offline else f"the status has no {', '.join(missing)} of the query"
-        return _Answer(f"not asked: {why}", texts)
+        return _BrokerReport(f"not asked: {why}", texts)
     # A sink may have a column for it.
-    to = told.get("destination")
-    queues = ([] if to is None else [str(to)]) if by_sink else _queues(status)
+    destination = query_options.get("destination")
+    queues = ([] if destination is None else [str(destination)]) if by_sink else _queues(status)
     return _asked_if_possible(texts, queues, status)
 
 
-def _asked_if_possible(texts: Mapping[str, str], queues: list[str], status: Status) -> _Answer:
+def _asked_if_possible(texts: Mapping[str, str], queues: list[str], status: Status) -> _BrokerReport:
     try:
         options = parse_sink_options(texts).connection
         patience = min(options.connect_timeout, _PATIENCE)
         options = replace(options, connect_timeout=patience, log_level="error")
         return _asked(options, texts, queues, status)
     except (OptionError, OSError) as error:
-        return _Answer(f"not asked: {error}", texts)
+        return _BrokerReport(f"not asked: {error}", texts)
     except StompError as error:
         text = str(error)
         if isinstance(error, ConnectTimeout) and any(one.get("heard_at") for one in _receivers(status)):
             begin = text.partition(";")[0]
             text = f"{begin}. It answered the query before: it hangs, or the network drops packets"
-        return _Answer(text, texts, error=error)
+        return _BrokerReport(text, texts, error=error)
 
 
-def _without_addresses(told: Mapping[str, Any]) -> dict[str, Any]:
+def _without_addresses(query_options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that others may have written, without those that decide who gets a password, and which."""
-    kept = {key: told[key] for key in told if key not in _NOT_OF_OTHERS}
-    return {"url": None, **kept, **({"password": None} if "passwordFile" in told else {})}
+    kept = {key: query_options[key] for key in query_options if key not in _NOT_OF_OTHERS}
+    return {"url": None, **kept, **({"password": None} if "passwordFile" in query_options else {})}
 
 
-def _texts(told: Mapping[str, Any], arguments: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
+def _texts(
+    query_options: Mapping[str, Any], arguments: argparse.Namespace
+) -> tuple[dict[str, str], list[str]]:
     """The options for a connection, and the keys of those that the query had and that nobody has given."""
-    of_query = {key: text for key, text in told.items() if key in _CONNECTING}
+    of_query = {key: text for key, text in query_options.items() if key in _CONNECTING}
     texts = {key.lower(): text for key, text in of_query.items() if isinstance(text, str)}
     given = given_options(arguments)
     if arguments.login:
@@ -277,7 +284,7 @@ def _receivers(status: Status) -> list[Status]:
 
 def _asked(
     options: ConnectionOptions, texts: Mapping[str, str], queues: list[str], status: Status
-) -> _Answer:
+) -> _BrokerReport:
     begun = time.monotonic()
     # Of several, the one that the query is connected to: another one may answer while that hangs.
     peer = next(
@@ -306,90 +313,90 @@ def _asked(
         text += f"; {alarm}"
     ready, withheld = sum(one.ready or 0 for one in found), sum(one.withheld for one in found)
     only = found[0] if found and len(queues) == 1 else None
-    return _Answer(text, texts, dialect, only, ready, withheld, alarm)
+    return _BrokerReport(text, texts, dialect, only, ready, withheld, alarm)
 
 
 def _selector(status: Status) -> str | None:
     return (status.get("options") or {}).get("selector")
 
 
-def _with_password(answer: _Answer, status: Status, found: Diagnosis) -> _Answer:
-    """The answer, and whether the query has another password than the one of this question."""
-    same_login = answer.options.get("login") == (status.get("options") or {}).get("login")
+def _with_password(report: _BrokerReport, status: Status, found: Diagnosis) -> _BrokerReport:
+    """The report, and whether the query has another password than the one of this question."""
+    same_login = report.options.get("login") == (status.get("options") or {}).get("login")
     if not same_login:
-        return answer
-    if answer.dialect is not None and found.code == LoginRefused.code:
-        text = f"{answer.text}; it takes this password, and has refused that of the query, which is another"
-        return replace(answer, text=text, has_another_password=True)
+        return report
+    if report.dialect is not None and found.code == LoginRefused.code:
+        text = f"{report.text}; it takes this password, and has refused that of the query, which is another"
+        return replace(report, text=text, has_another_password=True)
     connected = any(one.get("connected") for one in _receivers(status))
-    if isinstance(answer.error, LoginRefused) and status.get("running") and connected:
-        return replace(answer, text=f"{answer.text}. The query is connected, with another password")
-    return answer
+    if isinstance(report.error, LoginRefused) and status.get("running") and connected:
+        return replace(report, text=f"{report.text}. The query is connected, with another password")
+    return report
 
 
-def _with_answer(found: Diagnosis, status: Status, answer: _Answer, silence: float) -> Diagnosis:
+def _with_report(found: Diagnosis, status: Status, report: _BrokerReport, silence: float) -> Diagnosis:
     """The diagnosis, with what the broker said."""
-    runs = status.get("running") and found.kind not in (Kind.FAILED, Kind.GONE, Kind.UNFINISHED)
-    if runs and answer.alarm is not None:
-        return replace(found, kind=Kind.BLOCKED, text=f"{found.text}. The broker: {answer.alarm}")
-    if runs and isinstance(answer.error, _AWAY) and found.kind is not Kind.CONNECTION:
-        return replace(found, kind=Kind.CONNECTION, text=f"{found.text}. The broker does not answer")
+    runs = status.get("running") and found.health not in (Health.FAILED, Health.GONE, Health.UNFINISHED)
+    if runs and report.alarm is not None:
+        return replace(found, health=Health.BLOCKED, text=f"{found.text}. The broker: {report.alarm}")
+    if runs and isinstance(report.error, _AWAY) and found.health is not Health.CONNECTION:
+        return replace(found, health=Health.CONNECTION, text=f"{found.text}. The broker does not answer")
     unacked = sum(one.get("unacked") or 0 for one in _receivers(status))
     idle = runs and status.get("waiting_on") == "broker" and not unacked
-    if idle and answer.standing is not None:
-        waiting = nothing_new(waits([answer.standing], len(_receivers(status))))
+    if idle and report.standing is not None:
+        waiting = nothing_new(waits([report.standing], len(_receivers(status))))
         found = diagnose({**status, "waiting_for": waiting}, silence)
-    if idle and answer.withheld and found.kind is Kind.FINE and age(status.get("waiting_since")) > _IDLE:
-        return replace(found, kind=Kind.WITHHELD)
+    if idle and report.withheld and found.health is Health.FINE and age(status.get("waiting_since")) > _IDLE:
+        return replace(found, health=Health.WITHHELD)
     return found
 
 
 # --- the next step
 
 
-def _next_step(found: Diagnosis, status: Status, answer: _Answer, path: str) -> str:
-    if found.kind is Kind.FAILED:
-        return f"{_correction(found, status, answer)}; {_AGAIN}"
-    if found.kind in (Kind.FINE, Kind.WITHHELD) and _is_forgotten(status, answer):
+def _next_step(found: Diagnosis, status: Status, report: _BrokerReport, path: str) -> str:
+    if found.health is Health.FAILED:
+        return f"{_correction(found, status, report)}; {_AGAIN}"
+    if found.health in (Health.FINE, Health.WITHHELD) and _is_forgotten(status, report):
         again = "it connects anew by itself within 40 s"
         return f"nothing: the broker has forgotten the query's consumer, and {again}"
-    if found.kind is Kind.FINE:
-        return _if_fine(status, answer, path)
+    if found.health is Health.FINE:
+        return _if_fine(status, report, path)
     host = status.get("host")
-    broker = answer.dialect or GENERIC
+    broker = report.dialect or GENERIC
     why_not = broker.asks.why_withheld(_selector(status))
     steps = {
-        Kind.GONE: f"dmesg -T | grep -i 'killed process'  # on {host}: out of memory; of a container look "
+        Health.GONE: f"dmesg -T | grep -i 'killed process'  # on {host}: out of memory; of a container look "
         f"for OOMKilled or exit code 137 (kubectl describe pod, docker inspect); {_AGAIN}",
-        Kind.UNFINISHED: "read the error where the program printed it, or query.exception(); "
+        Health.UNFINISHED: "read the error where the program printed it, or query.exception(); "
         f"spark_stomp.reason(error, {path!r}) in it would have kept it for this line; {_AGAIN}",
-        Kind.CONNECTION: _of_connection(found, status, answer),
-        Kind.BLOCKED: broker.blocked,
-        Kind.QUEUE: _of_queue(status),
-        Kind.WITHHELD: f"look at the queue in the broker's management: {why_not}",
-        Kind.SLOW: _in_batch(status),
+        Health.CONNECTION: _of_connection(found, status, report),
+        Health.BLOCKED: broker.blocked,
+        Health.QUEUE: _of_queue(status),
+        Health.WITHHELD: f"look at the queue in the broker's management: {why_not}",
+        Health.SLOW: _in_batch(status),
     }
-    return steps[found.kind]
+    return steps[found.health]
 
 
-def _is_forgotten(status: Status, answer: _Answer) -> bool:
+def _is_forgotten(status: Status, report: _BrokerReport) -> bool:
     """Whether the broker counts no consumer of the queue, while the query is connected and waits for it.
 
     Not at once: figures may be older than its subscription.
     """
     waits_there = status.get("running") and status.get("waiting_on") in ("broker", "withheld")
-    counts_none = answer.standing is not None and answer.standing.consumers == 0
+    counts_none = report.standing is not None and report.standing.consumers == 0
     return bool(waits_there) and counts_none and age(status.get("waiting_since")) > _IDLE
 
 
-def _of_connection(found: Diagnosis, status: Status, answer: _Answer) -> str:
+def _of_connection(found: Diagnosis, status: Status, report: _BrokerReport) -> str:
     """What brings a query that runs its connection back."""
-    if answer.error is not None and isinstance(answer.error.__cause__, ConnectionRefusedError):
+    if report.error is not None and isinstance(report.error.__cause__, ConnectionRefusedError):
         return "start the broker; the query connects again by itself until reconnectTimeout"
     file = (status.get("options") or {}).get("passwordFile")
     if found.code != LoginRefused.code or not file:
-        return _PASSWORD if answer.has_another_password else _probe(answer)
-    if answer.has_another_password and answer.options.get("passwordfile") == file:
+        return _PASSWORD if report.has_another_password else _probe(report)
+    if report.has_another_password and report.options.get("passwordfile") == file:
         return "nothing: the query reads its passwordFile again and tries by itself until reconnectTimeout"
     return (
         f"write the password that the broker takes into {shlex.quote(str(file))}; "
@@ -403,28 +410,28 @@ def _of_queue(status: Status) -> str:
     return "correct the name in load(...), start again, and delete the queue that the mistake made"
 
 
-def _correction(found: Diagnosis, status: Status, answer: _Answer) -> str:
+def _correction(found: Diagnosis, status: Status, report: _BrokerReport) -> str:
     """What mends an error that has ended the query."""
-    if answer.has_another_password:
+    if report.has_another_password:
         return _PASSWORD
-    if found.code == DestinationRefused.code and (to := _REFUSED_SEND.search(found.text)):
+    if found.code == DestinationRefused.code and (refused := _REFUSED_SEND.search(found.text)):
         login = ((status.get("sink") or {}).get("options") or {}).get("login") or "its login"
-        return f"give {login} the right to write to {to[1]}, or name another queue"
+        return f"give {login} the right to write to {refused[1]}, or name another queue"
     if found.code in _OF_CONNECTIONS:
-        return _probe(answer)
+        return _probe(report)
     if found.code == JournalFull.code:
         return f"{_room(status)}: make room for what it wanted"
     return "correct what the error says"
 
 
-def _if_fine(status: Status, answer: _Answer, path: str) -> str:
+def _if_fine(status: Status, report: _BrokerReport, path: str) -> str:
     show = f"spark-stomp status {shlex.quote(path)} shows how it goes on"
     if not status.get("running"):
-        on = "it goes on where it was"
-        if answer.ready:
+        goes_on = "it goes on where it was"
+        if report.ready:
             wanted = "" if _selector(status) is None else ", as far as its selector wants them"
-            on = f"it gets the {counted(answer.ready, 'message')} that wait{wanted}"
-        return f"start the query again, and {on}; if it was just started, wait a minute"
+            goes_on = f"it gets the {counted(report.ready, 'message')} that wait{wanted}"
+        return f"start the query again, and {goes_on}; if it was just started, wait a minute"
     if status.get("shares_with"):
         return "read the queue once: one DataFrame in one query, foreachBatch, or a table that others read"
     steps = {
@@ -433,21 +440,21 @@ def _if_fine(status: Status, answer: _Answer, path: str) -> str:
         "journal": f"{_room(status)}: it is slow, or journalMaxBytes is reached",
         "messages": "nothing, or set a shorter maxTriggerDelay",
         "trigger": "nothing, or set a shorter trigger",
-        "broker": _of_silence(status, answer, show),
+        "broker": _of_silence(status, report, show),
     }
     if status.get("unfit") and status.get("waiting_on") in (None, "broker"):
         return "group the rows by malformed to see the reasons"
     return steps.get(str(status.get("waiting_on"))) or f"nothing; {show}"
 
 
-def _of_silence(status: Status, answer: _Answer, show: str) -> str:
+def _of_silence(status: Status, report: _BrokerReport, show: str) -> str:
     """Of a query that gets nothing."""
     receivers = _receivers(status)
     if any(one.get("unacked") for one in receivers):
         return f"nothing; {show}"
-    if answer.ready and _selector(status) is not None:
-        return f"{answer.ready:,} wait and none come: does the selector fit them?"
-    there = answer.standing or Standing(False)
+    if report.ready and _selector(status) is not None:
+        return f"{report.ready:,} wait and none come: does the selector fit them?"
+    there = report.standing or Standing(False)
     if there.unacked and not there.ready and (there.consumers or 0) > len(receivers):
         are = "message is" if there.unacked == 1 else "messages are"
         return f"{there.unacked:,} {are} un-acked at other consumers: end them, or wait"
@@ -466,9 +473,9 @@ def _room(status: Status) -> str:
     return f"df -h {shlex.quote(str(journal))}  # on {status.get('host')}, the journal's disk"
 
 
-def _probe(answer: _Answer) -> str:
+def _probe(report: _BrokerReport) -> str:
     """The command that tries the connection."""
-    texts = dict(answer.options)
+    texts = dict(report.options)
     words = ["spark-stomp", "probe", texts.pop("url", "URL")]
     for key, argument in (("login", "--login"), ("passwordfile", "--password-file")):
         if key in texts:

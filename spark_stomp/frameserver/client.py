@@ -197,10 +197,10 @@ class _Connection:
 
     def _fill(self, into: memoryview) -> memoryview:
         """Fill ``into``, and return it."""
-        left = into
-        while left:
+        rest = into
+        while rest:
             try:
-                count = self._socket.recv_into(left)
+                count = self._socket.recv_into(rest)
             except TimeoutError:
                 if not self._patient:
                     raise
@@ -208,7 +208,7 @@ class _Connection:
                 continue
             if not count:
                 raise ConnectionResetError("the frame server closed the connection")
-            left = left[count:]
+            rest = rest[count:]
         return into
 
     def close(self) -> None:

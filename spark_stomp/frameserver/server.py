@@ -43,6 +43,7 @@ from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
 from spark_stomp.options.endpoint import is_loopback
 from spark_stomp.threads import Worker
+from spark_stomp.transport.addresses import look_up
 
 log = get_log(__name__)
 
@@ -52,6 +53,8 @@ _HANDSHAKE = 10.0
 _MOST_OCTETS = 1 << 20
 # Seconds to wait for a port that is in use: the last run of the query may be about to close.
 _LAST_RUN = 10.0
+# Seconds for which the address of this machine's name is looked up.
+_LOOK_UP = 5.0
 # Seconds between two attempts to listen.
 _LISTEN_POLL = 0.1
 
@@ -254,7 +257,7 @@ def frame_server_host(option: str | None) -> str:
 def _named_addresses() -> Iterator[str]:
     """The addresses of the machine's own name, IPv4 first. Debian gives it 127.0.1.1."""
     try:
-        found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
+        found = look_up(socket.gethostname(), None, Deadline.after(_LOOK_UP))
     except OSError:
         return
     for wanted in _ELSEWHERE:
@@ -284,7 +287,7 @@ def listening(host: str, port: int, patience: float) -> socket.socket:
 
     Raises OSError if there is none within ``patience`` seconds.
     """
-    family, _, _, _, at = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    family, _, _, _, at = look_up(host, port, Deadline.after(_LOOK_UP))[0]
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     deadline = Deadline.after(patience)
     while True:

@@ -357,11 +357,11 @@ def open_store(location: Location, max_bytes: int) -> Objects:
 
 
 def unwritable(
-    where: str, why: object, kind: type[JournalUnwritable] = JournalUnwritable
+    where: str, why: object, error_class: type[JournalUnwritable] = JournalUnwritable
 ) -> JournalUnwritable:
     """The error for a journal at ``where`` that cannot be written."""
-    remedy = ". Make room there, and start the query again" if kind is JournalFull else ""
-    return kind(
+    remedy = ". Make room there, and start the query again" if error_class is JournalFull else ""
+    return error_class(
         f"the journal at {where} cannot be written: {why}. Messages that are not in the journal were neither "
         f"given to Spark nor ACKed, and stay on the broker{remedy}"
     )

@@ -60,7 +60,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         OptionError: lists all problems: options that are unknown, malformed, missing or contradictory.
     """
     texts = _Texts(options, "sink")
-    parsed = filled(SinkOptions, texts.value_of, notes=(), told=texts.told)
+    parsed = filled(SinkOptions, texts.value_of, notes=(), given_texts=texts.given_texts)
     # It names a durable subscription, and at some brokers one connection at a time may have it: that of the
     # source, if both have the same options.
     parsed = replace(parsed, connection=replace(parsed.connection, client_id=None))
@@ -70,7 +70,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
 def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
     texts = _Texts(options, scope)
     capped = "maxMessages" in texts.given
-    parsed = filled(SourceOptions, texts.value_of, capped=capped, notes=(), told=texts.told)
+    parsed = filled(SourceOptions, texts.value_of, capped=capped, notes=(), given_texts=texts.given_texts)
     if scope == "batch" and "maxBufferedBytes" not in texts.given:
         parsed = replace(parsed, max_buffered_bytes=_READ_AHEAD)
     if parsed.starting_offsets or parsed.ending_offsets or declares_stream(parsed.subscribe_headers):
@@ -173,7 +173,7 @@ class _Texts:
     Attributes:
         given: the keys of the options of this scope that were given, well-formed or not.
         problems: what is wrong with single options.
-        told: each option that was given, with its text, or None in place of what may be a secret.
+        given_texts: each option that was given, with its text, or None in place of what may be a secret.
     """
 
     def __init__(self, options: Mapping[str, str], scope: Scope) -> None:
@@ -182,8 +182,8 @@ class _Texts:
         self._known = _keys(scope)
         raw = self._with_path({key.lower(): value for key, value in options.items()})
         self.given = frozenset(option.key for key, option in self._known.items() if key in raw)
-        self.told = tuple(
-            (option.key, _told(option, raw[key])) for key, option in self._known.items() if key in raw
+        self.given_texts = tuple(
+            (option.key, _text_to_show(option, raw[key])) for key, option in self._known.items() if key in raw
         )
         self._values = {option.key: self._read(option, raw.get(key)) for key, option in self._known.items()}
         self.problems.extend(self._unknown(key) for key in sorted(raw.keys() - self._known.keys()))
@@ -241,7 +241,7 @@ def _shown(option: Option, raw: str) -> str:
     return f"{option.key} = {shown!r}"
 
 
-def _told(option: Option, raw: str) -> str | None:
+def _text_to_show(option: Option, raw: str) -> str | None:
     """The text of an option for the status; None if it may be a secret, or leads nowhere elsewhere."""
     # A URI may have a secret, a path of this machine has none.
     may_be_path = option.kind in (PEM, KEY_FILE, PASSWORD_FILE) or not option.in_repr

@@ -84,4 +84,4 @@ class SinkOptions:
     """The status file, the same as the source's."""
     message: MessageOptions = group(MessageOptions)
     notes: tuple[str, ...]
-    told: tuple[tuple[str, str | None], ...] = field(repr=False)
+    given_texts: tuple[tuple[str, str | None], ...] = field(repr=False)

@@ -36,8 +36,8 @@ class SourceOptions:
     ``prefetch`` counts per destination and connection. ``max_messages`` is for batch reads only;
     fields that end in ``per_trigger`` are for stream reads only. Without ``id_header``, the dialect names
     one. ``capped`` says whether ``maxMessages`` was given. ``notes`` are sentences to log once, about
-    settings that are risky or limit each other. ``told`` has the options that were given, with None in place
-    of what may be a secret.
+    settings that are risky or limit each other. ``given_texts`` has the options that were given, with None in
+    place of what may be a secret.
     """
 
     connection: ConnectionOptions = group(ConnectionOptions)
@@ -152,7 +152,7 @@ class SourceOptions:
     address."""
     capped: bool
     notes: tuple[str, ...]
-    told: tuple[tuple[str, str | None], ...] = field(repr=False)
+    given_texts: tuple[tuple[str, str | None], ...] = field(repr=False)
 
     @property
     def streams(self) -> tuple[str, ...]:

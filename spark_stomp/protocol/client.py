@@ -186,9 +186,9 @@ class ClientConnection(Session[Event]):
 
     def _read_numbered(self, numbers: list[int]) -> Event:
         self._machine.remote("RECEIPT")
-        left = len(self._numbers) - len(numbers)
+        remaining = len(self._numbers) - len(numbers)
         self._numbers.difference_update(numbers)
-        if len(self._numbers) != left:
+        if len(self._numbers) != remaining:
             raise RemoteProtocolError(
                 f"a RECEIPT that was not asked for is among the {len(numbers)} from number {numbers[0]} on"
             )

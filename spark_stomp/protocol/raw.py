@@ -110,8 +110,8 @@ def octet_headers(frame: bytes, version: str) -> list[str]:
     head, grammar = parted(frame, version)[0], grammar_of(version)
     if head.isascii() and b"\0" not in head:
         return []
-    odd = [line for line in head.split(b"\n")[1:] if b"\0" in line or not is_utf8(line)]
-    return [parse_header(line, "MESSAGE", grammar)[0] for line in odd]
+    not_text = [line for line in head.split(b"\n")[1:] if b"\0" in line or not is_utf8(line)]
+    return [parse_header(line, "MESSAGE", grammar)[0] for line in not_text]
 
 
 def check_nuls(head: bytes, length: int | None, names: RawNames, grammar: Grammar) -> None:

@@ -6,7 +6,7 @@ The inbox, for messages without numbers, is in blocks.py; the log, for those wit
 
 from spark_stomp.receiver.blocks import Block
 from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries, Received
+from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.look_reading import LookReading
 from spark_stomp.receiver.reading import DISCONNECT_TIMEOUT, disconnect
@@ -15,4 +15,4 @@ from spark_stomp.receiver.status import ReceiverStatus
 from spark_stomp.receiver.stream import FIRST, LATEST, Place, Stream, at, begin_of
 from spark_stomp.receiver.stream_offsets import require_streams, stream_ends
 from spark_stomp.receiver.stream_reading import StreamDeliveries, StreamReading, began_anew
-from spark_stomp.receiver.subscription import ReceiverSettings
+from spark_stomp.receiver.subscription import ReceiverSettings, unknowns

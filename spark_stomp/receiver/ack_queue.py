@@ -60,10 +60,11 @@ class AckQueue:
             redelivered message is a guess.
         receipted: how many handles have a receipt.
         owed: how many new messages may be ACKed, and their ACK is not confirmed.
-        closed: whether the connection has ended. Then all handles are void, and nobody takes them.
+        closed: whether there is no connection, or it has ended. Then all handles are void, and nobody takes
+            them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, closed: bool = False) -> None:
         self._new: deque[BlockRange] = deque()
         self._again: deque[tuple[MessageKey, bytes]] = deque()
         # New messages that came at about one time: how many had come by then, and the time.
@@ -76,7 +77,7 @@ class AckQueue:
         self._acked_before = 0  # handles of all groups before the first one in _groups
         self.receipted = 0
         self.unacked_bytes = self.owed = 0
-        self.closed = False
+        self.closed = closed
 
     @property
     def unacked(self) -> int:

@@ -17,6 +17,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.errors import StompError
 from spark_stomp.frame_batch import FrameBatch, Ids, MessageKey
 from spark_stomp.protocol import frame_content
 
@@ -54,8 +55,6 @@ class Block:
         pinned: it stays if its connection breaks, because another delivery hangs on it, or because it is
             being written to the journal.
         remembered: its keys are remembered, and it is no longer in the log.
-        discarded: its connection broke before Spark was told about it.
-        rest: a block with some of its first messages, which came with it; None if it has all of them.
         subscriptions: by which its messages came, as on the wire; some of them may be elsewhere.
     """
 
@@ -70,8 +69,6 @@ class Block:
     made: Keys | None = None
     pinned: bool = False
     remembered: bool = False
-    discarded: bool = False
-    rest: Block | None = None
     subscriptions: frozenset[bytes | None] = frozenset()
 
     def __len__(self) -> int:
@@ -85,15 +82,6 @@ class Block:
     def is_below(self, mark: int) -> bool:
         """Whether all of its messages have numbers below ``mark``."""
         return self.numbered and self.batch.end <= mark
-
-    def is_over(self, committed: int) -> bool:
-        """Whether all that came with it is below ``committed``, or Spark will get it anew."""
-        part: Block | None = self
-        while part is not None:
-            if not part.discarded and not part.is_below(committed):
-                return False
-            part = part.rest
-        return True
 
     @property
     def nameless(self) -> int:
@@ -173,7 +161,6 @@ class Block:
         self.batch, self.handles = batch.part(first, first + count), self.handles[:count]
         if ids is not None:
             self.ids, rest.ids = ids[:count], ids[count:]
-        self.rest = rest
         return rest
 
     def remainder(self, subscriptions: Collection[str]) -> Block | None:
@@ -226,6 +213,8 @@ class Inbox:
     attributes.
 
     Attributes:
+        refused: the error of the message behind those that wait here, which cannot be taken. Nothing comes
+            after it.
         pending: how many messages wait here.
         received: how many messages were received that give a row.
         ackable: how many of these may be ACKed.
@@ -235,6 +224,7 @@ class Inbox:
     def __init__(self, max_bytes: int, name: str = "") -> None:
         self.name = name
         self._max_bytes = max_bytes
+        self.refused: StompError | None = None
         self._waiting: deque[Block] = deque()
         # Numbered blocks in the order of their numbers: those with data in memory, and those without.
         self._loaded: dict[Block, None] = {}
@@ -256,11 +246,6 @@ class Inbox:
     def all(self) -> list[Block]:
         """All blocks that are held, those with numbers first."""
         return [*self.numbered, *self._waiting]
-
-    @property
-    def last(self) -> Block | None:
-        """The block that came last, if it waits here; None if none does."""
-        return self._waiting[-1] if self._waiting else None
 
     def put(self, block: Block) -> None:
         """Add a block that came."""
@@ -341,11 +326,8 @@ class Inbox:
             if block.pinned:
                 self._put(block)
                 continue
-            block.discarded = True
             rest = block.remainder(but) if but else None
             if rest is not None:
-                rest.discarded = False
-                block.rest = rest
                 self._put(rest)
             yield block, rest
 

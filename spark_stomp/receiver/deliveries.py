@@ -32,8 +32,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from spark_stomp.errors import StompError
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_queue import AckQueue, Acks
@@ -49,32 +50,19 @@ _UNPROVED_PART = 16
 _Repeat = tuple[MessageKey, HeldAt | None, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """What was there at one time: numbers below ``end`` of ``log``, and in the inbox all up to ``last``."""
-
-    log: Log
-    end: int
-    last: Block | None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether Spark has committed all of it, or will get it anew."""
-        return self.log.committed >= self.end and (self.last is None or self.last.is_over(self.log.committed))
-
-
 class Deliveries:
     """All that one receiver holds over its connections. Thread-safe.
 
-    ``max_bytes`` bounds the bytes in memory, ``name`` is the name of the receiver. All receivers of one query
-    share ``log``. ``inbox`` is for reading, and for those who take messages from it.
+    ``max_bytes`` bounds the bytes in memory, ``name`` is the name of the receiver. All receivers of queues of
+    one query share ``log``. ``inbox`` is for reading, and for those who take messages from it. ``acks`` is
+    for reading too: the ACKs of the present connection.
     """
 
     def __init__(self, max_bytes: int, log: Log, name: str = "") -> None:
         self.log = log
         self.inbox = Inbox(max_bytes, name)
         self._index = log.index
-        self._queue: AckQueue | None = None
+        self.acks = AckQueue(closed=True)
         self._keyed = False
         self._unproved_bytes = max_bytes // _UNPROVED_PART
         self._unproved = UnprovedAcks(self._unproved_bytes)
@@ -102,12 +90,6 @@ class Deliveries:
         """The lock of the dedup index, under which all receivers of a query change what they hold."""
         return self._index.lock
 
-    @property
-    def received(self) -> Received:
-        """All that came until now."""
-        with self._index.lock:
-            return Received(self.log, self.log.end, self.inbox.last)
-
     # --- the connection
 
     def connected(self, *, keyed: bool) -> None:
@@ -116,7 +98,7 @@ class Deliveries:
         ``keyed``: its blocks carry stable ids, and an ACK names exactly one message.
         """
         with self._index.lock:
-            self._queue = AckQueue()
+            self.acks = AckQueue()
             self._keyed = keyed
             self._unproved = UnprovedAcks(self._unproved_bytes)
 
@@ -129,10 +111,12 @@ class Deliveries:
         unconfirmed.
         """
         with self._index.lock:
-            queue, self._queue = self._queue, None
-            if queue is None:
+            ended = self.acks
+            if ended.closed:
                 return
-            queue.closed = True
+            ended.closed = True
+            self.acks = AckQueue(closed=True)
+            self.inbox.refused = None
             if forgotten:
                 self._index.remember_unconfirmed(self._unproved.keys)
             if redelivers:
@@ -140,7 +124,7 @@ class Deliveries:
                     self._index.remove(block.ids or (), block)
                     if rest is not None:
                         self._index.note(rest.ids or (), rest)
-                self._expect_doubles(queue)
+                self._expect_doubles(ended)
             for block in self.inbox.all:
                 block.queue, block.handles = None, ()
                 if block.is_below(self.log.ackable):
@@ -158,7 +142,7 @@ class Deliveries:
         batch = FrameBatch(frames.data, frames.ends, 0, received_at, *origin)
         block = Block(batch, frames.ids if self._keyed else None)
         with self._index.lock:
-            if self._queue is None:
+            if self.acks.closed:
                 # Closed meanwhile. The messages are not ACKed, so they stay on the broker.
                 return
             count, size = len(frames.ends), len(frames.data)
@@ -167,11 +151,11 @@ class Deliveries:
             block.subscriptions = self._unproved.came(frames.subscriptions)
             acks, repeats = self._sort_out(block, frames.acks, marked)
             if block.batch.ends:
-                block.queue, block.handles = self._queue, acks
+                block.queue, block.handles = self.acks, acks
                 self.inbox.put(block)
                 self._index.came(len(block))
                 if acks:
-                    self._queue.came(len(acks), block.size, time.monotonic())
+                    self.acks.came(len(acks), block.size, time.monotonic())
             for repeat in repeats:
                 self._attach(*repeat, size // count)
             self.unmarked += max(0, len(repeats) - marked)
@@ -206,10 +190,15 @@ class Deliveries:
                 if journaled:
                     self.log.remember(block, confirmed=False)
 
-    def refused(self, size: int) -> None:
-        """Count a malformed message of ``size`` bytes that came and is not taken."""
+    def refuse(self, error: StompError, size: int | None = None) -> None:
+        """The next message cannot be taken, because of ``error``. Until the connection ends nothing is taken.
+
+        ``size``: how many bytes it has; None if it has not come.
+        """
         with self._index.lock:
-            self._count(delivered=1, bytes=size, malformed=1)
+            self.inbox.refused = error
+            if size is not None:
+                self._count(delivered=1, bytes=size, malformed=1)
 
     # --- ACKs
 
@@ -217,61 +206,19 @@ class Deliveries:
     def acked(self) -> int:
         """How many messages may be ACKed and need no ACK any more: it is confirmed, or cannot be sent."""
         with self._index.lock:
-            return self.inbox.ackable - (0 if self._queue is None else self._queue.owed)
-
-    @property
-    def unacked(self) -> int:
-        """How many deliveries on the present connection have no confirmed ACK; 0 without a connection."""
-        queue = self._queue
-        return 0 if queue is None else queue.unacked
-
-    @property
-    def unacked_bytes(self) -> int:
-        """How many bytes the un-acked deliveries on the present connection have."""
-        queue = self._queue
-        return 0 if queue is None else queue.unacked_bytes
+            return self.inbox.ackable - self.acks.owed
 
     @property
     def oldest_unacked(self) -> float | None:
         """When the oldest un-acked message came, monotonic; None if all are acked."""
         with self._index.lock:
-            return None if self._queue is None else self._queue.oldest_unacked
+            return self.acks.oldest_unacked
 
     @property
     def acks_pending(self) -> bool:
         """Whether an ACK is due, or was sent and is not confirmed."""
         with self._index.lock:
-            queue = self._queue
-            return queue is not None and queue.pending
-
-    @property
-    def confirmed(self) -> int:
-        """How many ACKs are confirmed that were sent on the present connection."""
-        queue = self._queue
-        return 0 if queue is None else queue.receipted
-
-    @property
-    def receipts_awaited(self) -> int:
-        """How many groups of ACKs were sent and have no receipt yet."""
-        queue = self._queue
-        return 0 if queue is None else queue.awaited
-
-    @property
-    def unconfirmed_acks(self) -> list[bytes]:
-        """The ack handles that were sent and are not confirmed, in the order of sending."""
-        with self._index.lock:
-            return [] if self._queue is None else self._queue.unconfirmed
-
-    @property
-    def receipt_deadline(self) -> float | None:
-        """When the next awaited receipt for ACKs is overdue; None if no receipt is awaited."""
-        queue = self._queue
-        return None if queue is None else queue.next_deadline
-
-    def receipt_is_behind(self, prefetch: int) -> bool:
-        """Whether a broker with this prefetch may still send messages before the next receipt for ACKs."""
-        queue = self._queue
-        return queue is not None and queue.receipt_is_behind(prefetch)
+            return self.acks.pending
 
     def due(self, most: int) -> Acks | None:
         """Take the ACKs to send now; None if there are none.
@@ -279,20 +226,18 @@ class Deliveries:
         They are for at most ``most`` new messages and as many redelivered ones.
         """
         with self._index.lock:
-            if self._queue is None:
-                return None
-            return self._queue.next_acks(most)
+            return self.acks.next_acks(most)
 
     def sent(self, receipt: str, deadline: float) -> None:
         """The ACKs that :meth:`due` returned were passed to the connection; see :meth:`AckQueue.sent`."""
         with self._index.lock:
-            if self._queue is not None:
-                self._queue.sent(receipt, deadline)
+            if not self.acks.closed:
+                self.acks.sent(receipt, deadline)
 
     def confirm(self, receipt: str) -> None:
         """A RECEIPT came, for ACKs or for something else."""
         with self._index.lock:
-            acks = None if self._queue is None else self._queue.confirm(receipt)
+            acks = self.acks.confirm(receipt)
             if acks is None:
                 return
             self._index.confirm(acks.keys)
@@ -341,9 +286,8 @@ class Deliveries:
     def close(self) -> None:
         """Take nothing more, and forget all ids: a message redelivered to another receiver counts as new."""
         with self._index.lock:
-            if self._queue is not None:
-                self._queue.closed = True
-            self._queue = None
+            self.acks.closed = True
+            self.acks = AckQueue(closed=True)
             for block in self.inbox.all:
                 self._index.remove(block.ids or (), block)
                 block.ids = None
@@ -395,13 +339,12 @@ class Deliveries:
 
     def _attach(self, key: MessageKey, place: HeldAt | None, handle: bytes, size: int) -> None:
         """A known message was redelivered: its new handle is ACKed when the message is ackable."""
-        assert self._queue is not None
-        self._queue.came_again(handle, size, time.monotonic())
+        self.acks.came_again(handle, size, time.monotonic())
         if place is None or place.is_below(self.log.ackable):
-            self._queue.push_again(key, handle)
+            self.acks.push_again(key, handle)
             self._count(dropped=1)
         else:
-            place.block.attach(place.at, self._queue, key, handle)
+            place.block.attach(place.at, self.acks, key, handle)
             self._count(reattached=1)
 
     # --- messages go

@@ -22,7 +22,7 @@ from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.protocol import MalformedMessage, MessageBlock, read_message
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import counted, listed
-from spark_stomp.receiver.reading import Common, Reading
+from spark_stomp.receiver.reading import Reading, ReceiverState
 from spark_stomp.receiver.stream_offsets import frame_range
 from spark_stomp.receiver.turns import Turn
 from spark_stomp.transport import Connection
@@ -46,8 +46,8 @@ class LookReading(Reading):
 
     retries = False
 
-    def __init__(self, common: Common, turn: Turn, before: Reading | None = None) -> None:
-        super().__init__(common, turn, before)
+    def __init__(self, receiver: ReceiverState, turn: Turn, before: Reading | None = None) -> None:
+        super().__init__(receiver, turn, before)
         self._deadline = Deadline.after(self._options.max_drain_time)
         self._destination_of = {subscription_id(one).encode(): one for one in turn.destinations}
         self.taken: Counter[str] = Counter()
@@ -60,20 +60,20 @@ class LookReading(Reading):
         """How many more messages may be taken."""
         return self._options.max_messages - self.taken.total()
 
-    def left(self, since: float) -> float | None:
+    def seconds_left(self, since: float) -> float | None:
         """How many seconds the read goes on if nothing comes; None once it is complete.
 
         It ends at ``max_drain_time``, or after ``idle_timeout`` of silence. Silence before the monotonic time
         ``since`` does not count. Any thread may call this.
         """
-        if not self._common.connections.connected:
+        if not self._receiver.connections.connected:
             return math.inf
         if self.complete:
             return None
         silent = max(since, self._reader.active_at(self.last_active)) + self._options.idle_timeout
-        left = min(silent, self._deadline.at) - time.monotonic()
-        self.is_late = left <= 0 and self._deadline.at < silent
-        return left
+        seconds_left = min(silent, self._deadline.at) - time.monotonic()
+        self.is_late = seconds_left <= 0 and self._deadline.at < silent
+        return seconds_left
 
     # Everything below runs in the receiver's thread.
 
@@ -121,9 +121,9 @@ class LookReading(Reading):
         self._take(connection, MessageBlock.of_malformed(message))
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
-        if self.complete or self._common.stopping.deadline is not None:
+        if self.complete or self._receiver.stopping.deadline is not None:
             return
-        self._common.queues.at_messages(block)
+        self._receiver.queues.at_messages(block)
         self._refuse_a_last_look(block.delivery_count)
         version, destinations = connection.session.version or "1.0", self._settings.destinations
         # A message that names no subscription is of the only one.
@@ -160,17 +160,17 @@ class LookReading(Reading):
     ) -> tuple[MessageBlock, list[str]]:
         """Take the end marks of browses out of ``block``, and note whose they are.
 
-        ``came`` are the destinations of the frames; those of the frames that are left are returned too.
+        ``came`` are the destinations of the frames; those of the frames that remain are returned too.
         """
         if block.malformed or self.dialect.browse_headers is None or b"browser:end" not in block.heads:
             return block, came
-        parts, left = [], []
+        parts, remaining = [], []
         for (begin, end), destination in zip(pairwise([0, *block.ends]), came, strict=True):
             frame = read_message(block.data[begin:end], version)
             if self.dialect.end_of_browse(frame.get("browser"), frame.get("message-id")):
                 self.ended.add(destination)
             else:
                 parts.append(block.data[begin:end])
-                left.append(destination)
+                remaining.append(destination)
         rest = replace(block, data=b"".join(parts), ends=list(accumulate(map(len, parts))))
-        return rest, left
+        return rest, remaining

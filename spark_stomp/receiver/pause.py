@@ -160,10 +160,11 @@ class BoundedReader:
         as alive as long as receipts come, or messages that the broker may have sent before the next receipt.
         ``counted``: the broker limits un-acked messages by number, so it is known how many those may be.
         """
-        deadline = self._deliveries.receipt_deadline
+        acks = self._deliveries.acks
+        deadline = acks.next_deadline
         if deadline is None:
             return
-        if not counted or self._deliveries.receipt_is_behind(self._window):
+        if not counted or acks.receipt_is_behind(self._window):
             self._patient_from = max(self._patient_from, self._receipt_clock(connection.last_frame_byte))
         timeout = self._options.ack_receipt_timeout
         if self._receipt_clock() >= max(deadline, self._patient_from + timeout):

@@ -116,10 +116,10 @@ class QueueCheck:
 
     def _require_in_rabbitmq(self, destination: str) -> None:
         try:
-            told = self._is_queue(destination)
+            found = self._is_queue(destination)
         except QueueMissing as error:
             raise _missing(destination) from error
-        if not told:
+        if not found:
             raise _not_told(destination, "the login may not read from it, or may have no second connection")
 
     def _require_others(self, dialect: Dialect, queues: Sequence[str]) -> None:
@@ -132,10 +132,10 @@ class QueueCheck:
     def _others_have(self, dialect: Dialect, destination: str) -> None:
         """Raises QueueMissing, and UnsupportedError if the broker does not tell."""
         ask = partial(standing, self._options.connection, dialect, destination, self._connection.peer)
-        told = self._connection.beat_while(ask)
-        if not told.is_there:
+        answer = self._connection.beat_while(ask)
+        if not answer.is_there:
             raise _missing(destination)
-        if not told.passing:
+        if not answer.passing:
             self._lasting.add(destination)
 
     def _warn_if_missing(self, destination: str) -> bool:

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from spark_stomp.brokers import Dialect, Subscription, dialect_for
 from spark_stomp.deadline import Deadline
-from spark_stomp.errors import MalformedMessageError, StompError
+from spark_stomp.errors import StompError
 from spark_stomp.logs import Once, get_log
 from spark_stomp.protocol import (
     ErrorReceived,
@@ -78,8 +78,8 @@ class Stopping(threading.Event):
 
 
 @dataclass
-class Common:
-    """What the connections of one receiver have in common.
+class ReceiverState:
+    """What the connections of one receiver share, one after the other.
 
     Attributes:
         settings: what the receiver reads.
@@ -114,7 +114,6 @@ class Reading:
         connection: None unless it is open.
         turn, state: what it reads, and how far that is.
         subscriptions: the destinations by the ids of their subscriptions.
-        refused: the error of a malformed message that came. Nothing is taken any more.
         useless: why the connection is to be given up, although it seems to be there. Any thread may set it.
         subscribed_since, last_active: when it was subscribed, and when the latest frame came, or something
             that may bring frames. Monotonic seconds.
@@ -123,17 +122,16 @@ class Reading:
     retries = True
     """Whether another one may follow if this one ends with an error."""
 
-    def __init__(self, common: Common, turn: Turn, before: Reading | None = None) -> None:
-        self._common = common
-        self._settings = common.settings
-        self._options = common.settings.options
-        self._deliveries = common.deliveries
-        self._reader = common.reader
+    def __init__(self, receiver: ReceiverState, turn: Turn, before: Reading | None = None) -> None:
+        self._receiver = receiver
+        self._settings = receiver.settings
+        self._options = receiver.settings.options
+        self._deliveries = receiver.deliveries
+        self._reader = receiver.reader
         self.connection: Connection | None = None
         self.turn, self.state = turn, TurnState(turn)
         self.dialect: Dialect = dialect_for(None)
         self.subscriptions: dict[str, str] = {}
-        self.refused: MalformedMessageError | None = None
         self.useless: StompError | None = None
         self.subscribed_since = self._asked_at = 0.0  # the second: when messages were last asked for
         # Until it is subscribed, these are those of the last one.
@@ -158,12 +156,12 @@ class Reading:
     @property
     def achieved(self) -> int:
         """How many messages of this connection need nothing more."""
-        return self._deliveries.confirmed
+        return self._deliveries.acks.receipted
 
     @property
     def lost(self) -> list[str]:
         """The ids of the subscriptions whose messages the broker does not redeliver, or not all of them."""
-        redelivers, durable, known = self.dialect.redelivers, self._settings.durable, self._common.forgetful
+        redelivers, durable, known = self.dialect.redelivers, self._settings.durable, self._receiver.forgetful
         return [
             name
             for name, one in self.subscriptions.items()
@@ -177,15 +175,15 @@ class Reading:
 
     def how_it_ended(self, error: StompError) -> Ended:
         """``error`` ended it."""
-        deliveries = self._deliveries
+        acks = self._deliveries.acks
         since = time.monotonic() - self._reader.active_at(self._asked_at)
-        size = deliveries.unacked_bytes + self.state.size
+        size = acks.unacked_bytes + self.state.size
         return Ended(
-            unacked=deliveries.unacked + self.state.count,
-            given=deliveries.unacked,
+            unacked=acks.unacked + self.state.count,
+            given=acks.unacked,
             achieved=self.achieved,
             by_error=may_be_about_a_message(error, since, size),
-            acks_sent=deliveries.receipts_awaited > 0,
+            acks_sent=acks.awaited > 0,
             narrows=self._narrows,
             keeps=not self.lost,
         )
@@ -196,13 +194,12 @@ class Reading:
         """Subscribe to the destinations of the turn. Raises StompError if the broker does not confirm it."""
         connection.require_open()
         connection.may_quote(self._settings.destinations)
-        session, options = connection.session, self._options
-        self.dialect = connection.dialect
+        session, self.dialect = connection.session, connection.dialect
         chosen = {one: self._subscription(one) for one in self.turn.destinations}
         version = session.version or "1.0"
         self.dialect.check_version(version)
-        first = not self._common.connections.connections
-        self._common.queues.begin(self.dialect, connection, [*chosen], first=first)
+        first = not self._receiver.connections.connections
+        self._receiver.queues.begin(self.dialect, connection, [*chosen], first=first)
         # STOMP 1.0 has no client-individual: an ACK covers all earlier messages too. That is safe here,
         # because ACKs go out in the order of delivery, and only for what is committed. A redelivered message
         # that is ACKed ahead of its turn would break the order, so under 1.0 every message counts as new.
@@ -218,28 +215,38 @@ class Reading:
         # Before the receipts are awaited, because messages may come before them.
         self._asked_at = time.monotonic()
         self._deliveries.connected(keyed=individual and id_header is not None)
+        self._request(connection, chosen, "client-individual" if individual else "client")
+        self._wake(connection)
+        self.subscribed_since = self.last_active = self._asked_at = time.monotonic()
+
+    def _request(self, connection: Connection, chosen: Mapping[str, Subscription], mode: str) -> None:
+        """Ask for these subscriptions, by their destinations, and await their receipts.
+
+        ``mode``: how messages are ACKed if a subscription does not say it.
+        """
         requests: dict[str, str] = {}
         await_receipts = partial(
             connection.await_receipts,
             requests,
-            options.connection.connect_timeout,
+            self._options.connection.connect_timeout,
             partial(self._handle, connection),
             partial(self._poll_before, connection),
-            lambda: self._deliveries.receipts_awaited > 0,
+            lambda: self._deliveries.acks.awaited > 0,
         )
         for one, subscription in chosen.items():
             if self.dialect.orphans_subscriptions:
                 await_receipts()
                 requests.clear()
-            receipt = session.new_receipt()
+            receipt = connection.session.new_receipt()
             requests[receipt] = f"SUBSCRIBE to {one}"
-            ack = subscription.ack or ("client-individual" if individual else "client")
-            own = (("id", subscription.id), ("destination", self._address(one)), ("ack", ack))
+            own = (
+                ("id", subscription.id),
+                ("destination", self._address(one)),
+                ("ack", subscription.ack or mode),
+            )
             headers = (*own, *self._prefetch_headers(one), *subscription.headers)
             connection.request("SUBSCRIBE", headers, receipt=receipt)
         await_receipts()
-        self._wake(connection)
-        self.subscribed_since = self.last_active = self._asked_at = time.monotonic()
 
     def _wake(self, connection: Connection) -> None:
         """Where the broker waits for another consumer, let one come that takes nothing, and go."""
@@ -273,9 +280,9 @@ class Reading:
 
     def _choose_window(self) -> None:
         """Choose the prefetch, from the mean size of the frames so far, and log what is risky."""
-        mean, common = self._deliveries.inbox.mean_bytes, self._common
-        self.window = Window.of(self.dialect, self._settings, self.turn, mean, busy=common.busy)
-        if not common.connections.connections:
+        mean, receiver = self._deliveries.inbox.mean_bytes, self._receiver
+        self.window = Window.of(self.dialect, self._settings, self.turn, mean, busy=receiver.busy)
+        if not receiver.connections.connections:
             for risk in risks(self.dialect, self._settings):
                 log.warning("%s", risk)
 
@@ -295,31 +302,32 @@ class Reading:
         # Messages may have come with the receipts of SUBSCRIBE. The first poll waits for more.
         more_acks = self._send_acks(connection)
         state, deliveries, most = self.state, self._deliveries, self.window.most(self.subscriptions)
-        while self._common.stopping.deadline is None and not self._turn_has_ended():
+        while self._receiver.stopping.deadline is None and not self._turn_has_ended():
             if self.useless is not None:
                 raise self.useless
             timeout = 0.0 if more_acks else state.poll_timeout()
             self._handle(connection, self._reader.poll(connection, timeout))
             if due := state.due(deliveries, most):
                 self._give(connection, due)
-                self._common.notify()
+                self._receiver.notify()
             # The bytes of an incomplete message end a silence too.
             self.last_active = max(self.last_active, connection.last_frame_byte)
             more_acks = self._send_acks(connection)
             self._reader.check_receipts(connection, counted=self.window.bytes is None)
 
     def _turn_has_ended(self) -> bool:
-        return self.refused is None and self.state.next(self._deliveries, self.achieved, self._quiet())
+        refused = self._deliveries.inbox.refused
+        return refused is None and self.state.next(self._deliveries, self.achieved, self._quiet())
 
     def _quiet(self) -> float:
         return time.monotonic() - self._reader.active_at(self.last_active)
 
     def end(self, connection: Connection) -> None:
         """End in order: send the ACKs that are due, await their receipts, DISCONNECT."""
-        deadline = self._common.stopping.deadline or Deadline.after(DISCONNECT_TIMEOUT)
+        deadline = self._receiver.stopping.deadline or Deadline.after(DISCONNECT_TIMEOUT)
         while not deadline.passed:
             more_acks = self._send_acks(connection)
-            if not more_acks and not self._deliveries.receipts_awaited:
+            if not more_acks and not self._deliveries.acks.awaited:
                 break
             self._handle(connection, connection.poll(0.0 if more_acks else deadline.left()))
         disconnect(connection, self.subscriptions, deadline.left())
@@ -336,25 +344,25 @@ class Reading:
                 self._deliveries.confirm(event.receipt_id)
                 self._reader.receipt_came()
             elif isinstance(event, Frame):
-                self._common.once.warning("stray", "%s", foreign_message(event))
+                self._receiver.once.warning("stray", "%s", foreign_message(event))
             elif isinstance(event, ErrorReceived):
                 raise connection.error_of(event)
         if events:
-            self._common.notify()
+            self._receiver.notify()
 
     def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
         """Take a malformed message as a row, or refuse it and take no more messages of this connection."""
         if self._options.on_malformed == "column" and message.ack:
             self._take(connection, MessageBlock.of_malformed(message))
-        elif self.refused is None:
+        elif self._deliveries.inbox.refused is None:
             self._give(connection, self.state.take())
             by = (message.subscription or b"").decode(errors="replace")
-            self.refused = message.as_error(self.subscriptions.get(by, self._settings.what))
-            self._deliveries.refused(len(message.data))
-            log.warning("%s", self.refused)
+            error = message.as_error(self.subscriptions.get(by, self._settings.what))
+            self._deliveries.refuse(error, len(message.data))
+            log.warning("%s", error)
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
-        if self.refused is not None or self._common.stopping.deadline is not None:
+        if self._deliveries.inbox.refused is not None or self._receiver.stopping.deadline is not None:
             # These messages get no number and no ACK, so they stay on the broker. When the receiver ends,
             # they are read only because the receipts for the last ACKs are behind them.
             return
@@ -366,11 +374,11 @@ class Reading:
         self._take_new(connection, block, version)
         self.last_active = time.monotonic()
         for subject, warning in redelivery_warnings(self.dialect, self._settings, self._deliveries):
-            self._common.once.warning(subject, "%s", warning)
+            self._receiver.once.warning(subject, "%s", warning)
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         """Take the messages of ``block``, which has their handles."""
-        self._common.queues.at_messages(block)
+        self._receiver.queues.at_messages(block)
         if self.dialect.id_separator is not None and self._options.id_header is None:
             # The broker's own ids change with each delivery, so stable ones are made of them.
             block.ids = self.dialect.stable_ids(block.ids, block.times)
@@ -386,7 +394,7 @@ class Reading:
 
         Returns whether a group was sent; then more may be due.
         """
-        if connection.ended or self._deliveries.receipts_awaited >= _ACK_GROUPS:
+        if connection.ended or self._deliveries.acks.awaited >= _ACK_GROUPS:
             return False
         acks = self._deliveries.due(_ACK_GROUP)
         if acks is None:

@@ -23,7 +23,6 @@ from collections.abc import Callable
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import (
     ConnectFailed,
-    MalformedMessageError,
     MessageUndeliverable,
     StompError,
     SubscriptionForgotten,
@@ -31,7 +30,7 @@ from spark_stomp.errors import (
 from spark_stomp.logs import about, get_log
 from spark_stomp.quoting import listed
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.reading import Common, Reading
+from spark_stomp.receiver.reading import Reading, ReceiverState
 from spark_stomp.receiver.status import ReceiverStatus
 from spark_stomp.receiver.subscription import ReceiverSettings, no_progress
 from spark_stomp.receiver.turns import Turns
@@ -49,9 +48,9 @@ class Receiver:
     """One connection at a time, and its thread. It fills ``deliveries``.
 
     Call :meth:`start` once and :meth:`stop` once; the other public methods may be called from any thread.
-    ``on_news`` is called whenever :meth:`status` may have changed. ``kind`` is what is done over each
-    connection. ``failure`` and ``refused`` are those of :class:`ReceiverStatus`, now; ``reading`` is the
-    present or the next connection.
+    ``on_news`` is called whenever :meth:`status` may have changed. ``reading_class`` is what is done over
+    each connection. ``failure`` is that of :class:`ReceiverStatus`, now; ``reading`` is the present or the
+    next connection.
     """
 
     def __init__(
@@ -59,19 +58,18 @@ class Receiver:
         settings: ReceiverSettings,
         deliveries: Deliveries,
         on_news: Callable[[], None] = lambda: None,
-        kind: type[Reading] = Reading,
+        reading_class: type[Reading] = Reading,
     ) -> None:
         self._settings = settings
         self._options = settings.options
         self._deliveries = deliveries
-        self._common = Common(settings, deliveries, on_news)
+        self._state = ReceiverState(settings, deliveries, on_news)
         self._login_accepted: float | None = None
         self._failure: StompError | None = None
-        self._undeliverable: MessageUndeliverable | None = None
         self._turns = Turns(settings.destinations)
-        self._kind = kind
-        self.reading = kind(self._common, self._turns.now)
-        self._worker = Worker(f"stomp-receiver-{settings.name}", self._run, ended=self._common.notify)
+        self._reading_class = reading_class
+        self.reading = reading_class(self._state, self._turns.now)
+        self._worker = Worker(f"stomp-receiver-{settings.name}", self._run, ended=self._state.notify)
 
     def start(self) -> None:
         """Start the thread, which connects and subscribes; failures appear in :meth:`status`."""
@@ -90,8 +88,8 @@ class Receiver:
                 return status
 
     def _status(self, reading: Reading) -> ReceiverStatus:
-        deliveries, reader = self._deliveries, self._common.reader
-        connection, inbox = self._common.connections, deliveries.inbox
+        deliveries, reader = self._deliveries, self._state.reader
+        connection, inbox = self._state.connections, deliveries.inbox
         # Before last_active: a receipt that comes in between begins the silence anew.
         acks_pending = deliveries.acks_pending
         return ReceiverStatus(
@@ -107,7 +105,7 @@ class Receiver:
             acks_pending=acks_pending,
             paused_since=reader.paused_since,
             buffered=inbox.memory_bytes,
-            unacked=deliveries.unacked,
+            unacked=deliveries.acks.unacked,
             connection=connection,
             counts=deliveries.counts,
             window=reading.window.prefetch,
@@ -115,16 +113,12 @@ class Receiver:
             destinations=self._settings.destinations,
             heard_at=reader.heard_at,
             head_errors=reading.turn.errors,
-            missing=self._common.queues.missing,
+            missing=self._state.queues.missing,
             subscriptions=reading.subscriptions,
             came_by=deliveries.came_by,
-            # Read last: then all values above are from the connection that brought the malformed message.
-            refused=self.refused,
+            # Read last: then all values above are from the connection after whose messages it comes.
+            refused=inbox.refused,
         )
-
-    @property
-    def refused(self) -> MalformedMessageError | MessageUndeliverable | None:
-        return self._undeliverable or self.reading.refused
 
     def wake(self) -> None:
         """Wake the receiver's thread: ACKs may be due."""
@@ -135,18 +129,18 @@ class Receiver:
     def give_up(self, number: int, error: StompError) -> None:
         """End the connection with this number, of those that were subscribed: it is lost by ``error``."""
         reading = self.reading
-        if self._common.connections.connected and self._common.connections.connections == number:
+        if self._state.connections.connected and self._state.connections.connections == number:
             reading.useless = error
             self.wake()
 
     def keep(self, queues: frozenset[str]) -> None:
         """What comes by these queues stays if the connection breaks. They stay known."""
-        self._common.forgetful |= queues
+        self._state.forgetful |= queues
 
     def stop(self, deadline: Deadline) -> None:
         """End the receiver by then: ACK what is committed, await receipts, DISCONNECT."""
-        self._common.stopping.deadline = deadline
-        self._common.stopping.set()
+        self._state.stopping.deadline = deadline
+        self._state.stopping.set()
         self.wake()
         self._worker.stop(deadline.left() + _JOIN_MARGIN)
         self._deliveries.close()
@@ -155,7 +149,7 @@ class Receiver:
 
     def _run(self) -> None:
         about(receiver=self._settings.name)
-        clock, stopping = self._common.reader.clock, self._common.stopping
+        clock, stopping = self._state.reader.clock, self._state.stopping
         retry = Retry(self._options.reconnect, clock())
         try:
             while stopping.deadline is None:
@@ -165,7 +159,7 @@ class Receiver:
                 except StompError as error:
                     self._wait_to_reconnect(error, retry)
         except MessageUndeliverable as error:
-            self._undeliverable = error
+            self._deliveries.refuse(error)
             log.error("ended: %s", error)
         except StompError as error:
             log.error("ended: %s", error)
@@ -173,11 +167,11 @@ class Receiver:
 
     def _use_one_connection(self) -> None:
         """Open a connection, subscribe, and receive until its turn or the receiver ends, or raise why not."""
-        reading, common = self.reading, self._common
+        reading, state = self.reading, self._state
         try:
             with open_connection(self._options.connection, scan=True) as connection:
                 reading.connection = connection
-                self._login_accepted = self._login_accepted or common.reader.clock()
+                self._login_accepted = self._login_accepted or state.reader.clock()
                 reading.subscribe(connection)
                 self._note_subscribed(connection.peer)
                 reading.receive(connection)
@@ -185,47 +179,41 @@ class Receiver:
         finally:
             if reading.connection is not None and reading.connection.rested:
                 # It was paused, and a broker may close a connection that is not read.
-                common.busy = len(self._settings.destinations)
+                state.busy = len(self._settings.destinations)
             reading.connection = None
         if reading.state.is_over:
             self._turns.next()
-            common.connections = common.connections.ended_turn(time.time())
+            state.connections = state.connections.ended_turn(time.time())
             self._disconnected()
-            common.stopping.wait(self._turns.now.pause)
+            state.stopping.wait(self._turns.now.pause)
 
     def _note_subscribed(self, peer: str) -> None:
-        before, now = self._common.connections, time.time()
-        self._common.connections = before.subscribed(now, self.reading.dialect, peer)
+        before, now = self._state.connections, time.time()
+        self._state.connections = before.subscribed(now, self.reading.dialect, peer)
         if before.is_lost:
             log.warning("connected again after %.1f s", now - before.since)
         log.info("subscribed to %s at %s", listed([*self.reading.subscriptions.values()]), peer)
-        self._common.notify()
+        self._state.notify()
 
     def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
         """Wait for the next attempt; re-raise ``error`` if none is left."""
-        reading, common = self.reading, self._common
+        reading, state = self.reading, self._state
         if not reading.retries:
-            if common.stopping.deadline is None:
-                self._failure, common.stopping.deadline = error, Deadline.after(0.0)
+            if state.stopping.deadline is None:
+                self._failure, state.stopping.deadline = error, Deadline.after(0.0)
             return
-        now, was_connected = common.reader.clock(), common.connections.connected
+        now, was_connected = state.reader.clock(), state.connections.connected
         end = reading.how_it_ended(error)
         if was_connected:
             nothing_acked = (end.acks_sent and not end.achieved) or isinstance(error, ConnectFailed)
-            begun = common.reader.clock(reading.subscribed_since)
+            begun = state.reader.clock(reading.subscribed_since)
             retry.ended(begun, now, achieved=end.achieved > 0, nothing_acked=nothing_acked)
         turn = self._turns.ended(end) if reading.subscriptions else reading.turn
-        handles = self._deliveries.unconfirmed_acks
-        common.connections = common.connections.failed(error, time.time())
+        handles = self._deliveries.acks.unconfirmed
+        state.connections = state.connections.failed(error, time.time())
         self._disconnected(forgotten=isinstance(error, SubscriptionForgotten))
-        login_accepted = None if self._login_accepted is None else now - self._login_accepted
-        connect = self._options.connection
-        # Each address may accept the login, and then not answer.
-        limit = connect.connect_timeout * len(connect.endpoints)
-        may_try = common.connections.may_try_again(error, login_accepted, limit)
-        if not may_recover(error, login_accepted=login_accepted is not None) or not may_try:
-            raise error
-        if common.stopping.deadline is not None:
+        self._require_another_attempt(error, now)
+        if state.stopping.deadline is not None:
             log.info("the connection did not end in order: %s", error)
             return
         delay = retry.next_delay(error, now)
@@ -236,18 +224,28 @@ class Receiver:
             raise retry.out_of_time(error, self._settings.what, now) from None
         delay = max(delay, self._turns.now.pause)
         what = "connection lost" if was_connected else "no connection"
-        level = logging.WARNING if common.connections.newly_failed or is_login_error(error) else logging.DEBUG
+        level = logging.WARNING if state.connections.newly_failed or is_login_error(error) else logging.DEBUG
         log.log(level, "%s: %s; %s%s", what, error, next_attempt(error, delay), self._turns.now)
-        common.stopping.wait(delay)
+        state.stopping.wait(delay)
+
+    def _require_another_attempt(self, error: StompError, now: float) -> None:
+        """Re-raise ``error``, after which no attempt makes sense."""
+        login_accepted = None if self._login_accepted is None else now - self._login_accepted
+        connect = self._options.connection
+        # Each address may accept the login, and then not answer.
+        limit = connect.connect_timeout * len(connect.endpoints)
+        may_try = self._state.connections.may_try_again(error, login_accepted, limit)
+        if not may_recover(error, login_accepted=login_accepted is not None) or not may_try:
+            raise error
 
     def _disconnected(self, *, forgotten: bool = False) -> None:
         """Nothing of the connection is left. The broker redelivers what is not ACKed, if it can."""
         ended = self.reading
-        self._common.reader.resume()
+        self._state.reader.resume()
         # A malformed message that it refused is redelivered, behind the messages that are not ACKed.
-        self.reading = self._kind(self._common, self._turns.now, ended)
+        self.reading = self._reading_class(self._state, self._turns.now, ended)
         ended.state.take()  # its memory: the error may keep the ended one alive
         lost = ended.lost
         redelivers = len(lost) < len(ended.subscriptions)
         self._deliveries.disconnected(redelivers=redelivers, but=lost, forgotten=forgotten)
-        self._common.notify()
+        self._state.notify()

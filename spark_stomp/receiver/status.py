@@ -138,9 +138,8 @@ class ReceiverStatus:
         unacked: how many deliveries on the present connection have no confirmed ACK.
         connection: the state of its connection.
         counts: what came since the start.
-        refused: the error of a malformed message, if this connection brought one, or of a message that the
-            broker cannot deliver. Then the receiver takes no more messages, and the query fails once
-            everything that was received before is committed (contract 4.12, 7.6).
+        refused: see ``Inbox``. The query fails once everything that was received before is committed
+            (contract 4.12, 7.6).
         window: how many messages of one destination may be un-acked. If that many are un-acked in all, the
             window counts as full, although the broker may send more if several destinations have messages.
         window_bytes: how many bytes of one destination may be un-acked.

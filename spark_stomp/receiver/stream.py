@@ -46,6 +46,8 @@ def begin_of(options: SourceOptions, destination: str) -> Place:
 class Stream:
     """How far a stream was read by a run that begins at ``place``. One thread changes it, any may look.
 
+    Its methods are told what came and what the broker says, and conclude what that means.
+
     Attributes:
         wanted: up to where the checkpoint knows the stream, planned or committed; 0 if it does not name it.
         base: the offset where the run begins; None before it is known.
@@ -77,9 +79,23 @@ class Stream:
         """
         return self.next is not None and first > self.next + self.came
 
-    def known(self, first: int, count: int) -> int:
-        """How many of ``count`` messages from the offset ``first`` on are not new."""
+    def brought(self, first: int, count: int) -> int:
+        """``count`` messages from the offset ``first`` on came. Returns how many of them are not new."""
+        self.came = True
         return 0 if self.next is None else min(max(0, self.next - first), count)
+
+    def read_up_to(self, end: int) -> None:
+        """The messages below the offset ``end`` are taken."""
+        self.next = end
+
+    def is_there(self) -> None:
+        """Messages of it came, or the broker was asked where it ends, and that is not too early."""
+        self.end_is_known = True
+
+    def ends_at(self, end: int | None) -> bool:
+        """The broker says that it ends at ``end``; None if it has no messages. Whether that is too early."""
+        self.was_empty = end is None
+        return end is not None and self.ends_too_early(end) is not None
 
     def ends_too_early(self, end: int) -> str | None:
         """Why the stream cannot be the one that was read if it ends at ``end``; None if it can."""

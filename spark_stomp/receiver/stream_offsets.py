@@ -139,10 +139,10 @@ def _end_of(options: SourceOptions, stream: str, peer: str, patience: float) -> 
     with _looking(options, stream, peer, "next") as new, _looking(options, stream, peer, "last") as last:
         while new.first is None:
             silence = time.monotonic() - last.connection.last_frame_byte
-            left = (patience if last.first is None else _QUIET) - silence
-            if left <= 0:
+            seconds_left = (patience if last.first is None else _QUIET) - silence
+            if seconds_left <= 0:
                 return None if last.latest is None else last.latest + 1
-            last.poll(min(left, _TURN))
+            last.poll(min(seconds_left, _TURN))
             new.poll(0.0)
         return new.first
 

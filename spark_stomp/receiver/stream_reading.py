@@ -107,7 +107,7 @@ class StreamDeliveries(Deliveries):
             self.receive(block, received_at=received_at, version=version, dialect=dialect)
             while self.inbox.pending:
                 self.log.add(self.inbox.take(), offset)
-            self.stream.next = self.log.end
+            self.stream.read_up_to(self.log.end)
 
     def disconnected(self, *, redelivers: bool, but: Collection[str] = (), forgotten: bool = False) -> None:
         """The connection ended. Nothing is discarded: the next one begins behind the last message."""
@@ -138,7 +138,7 @@ class StreamReading(Reading):
             self._deliveries.locate(self._end_at(connection) or 0)
         if stream.awaits_planned and not self._deliveries.inbox.received:
             # Before anything is read: a new stream may have some of these offsets, and the others never come.
-            self._compare_end(connection)
+            self._judge_end(self._end_at(connection), connection)
         self._look_after = self._options.idle_timeout
         super().subscribe(connection)
 
@@ -168,7 +168,7 @@ class StreamReading(Reading):
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         if self._deliveries.stream.was_empty:  # then it ended at the first offset that it has now
-            self._conclude(self._first_offset(connection), connection)
+            self._judge_end(self._first_offset(connection), connection)
             self._require_place()
         self._handle_to_ack = block.acks[-1:]
         stream, earliest = self._deliveries.stream, None
@@ -177,8 +177,7 @@ class StreamReading(Reading):
                 if earliest is None:  # a filter makes many gaps
                     earliest = self._first_offset(connection)
                 self._check_gap(first, earliest)
-            stream.came = True
-            known = stream.known(first, end - begin)
+            known = stream.brought(first, end - begin)
             if known < end - begin:
                 self._deliveries.receive_from(
                     first + known,
@@ -188,7 +187,7 @@ class StreamReading(Reading):
                     dialect=self.dialect.name,
                 )
         # Last: as long as there is no next offset, it would mean that nothing comes.
-        stream.end_is_known = True
+        stream.is_there()
 
     def _check_gap(self, found: int, earliest: int) -> None:
         """The offset ``found`` came, and not the next one; the stream begins at ``earliest`` now.
@@ -211,7 +210,7 @@ class StreamReading(Reading):
         if self._handle_to_ack and self._has_room and not connection.ended:
             connection.session.ack_raw(self._handle_to_ack)
             self._handle_to_ack = ()
-        elif self._common.connections.connected and not self.achieved and self._quiet() >= self._look_after:
+        elif self._receiver.connections.connected and not self.achieved and self._quiet() >= self._look_after:
             self._check_end(connection)
         return False
 
@@ -220,31 +219,24 @@ class StreamReading(Reading):
         self._look_after = float("inf")
         # No stream ends before 0. Without a next offset, nothing has come since the time in startingOffsets.
         if self._deliveries.stream.next:
-            self._compare_end(connection)
+            self._judge_end(self._end_at(connection), connection)
             self._require_place()
             if self._deliveries.stream.was_empty:
                 # Retention has deleted all messages, or the stream was declared anew: the next one will say.
                 self._look_after = 2 * self._quiet()
-        self._deliveries.stream.end_is_known = True
-        self._common.notify()
+        self._deliveries.stream.is_there()
+        self._receiver.notify()
 
-    def _compare_end(self, connection: Connection) -> None:
-        """Find out where the stream ends, and whether it has messages. See :meth:`_conclude`."""
-        end = self._end_at(connection)
-        self._deliveries.stream.was_empty = end is None
-        if end is not None:
-            self._conclude(end, connection)
-
-    def _conclude(self, end: int, connection: Connection) -> None:
-        """The stream ends at ``end``, as this node says.
+    def _judge_end(self, end: int | None, connection: Connection) -> None:
+        """The stream ends at ``end``, as this node says; None if it has no messages.
 
         If that is too early, the replica of this node is behind, or the stream was declared anew. Then raise
         ConnectionLost for the first, and for the second StreamTruncated, or begin anew.
         """
         stream, started = self._deliveries.stream, self._deliveries.inbox.received > 0
-        stream.was_empty = False
-        if stream.ends_too_early(end) is not None:
-            self._require_in_sync(end, connection)
+        if not stream.ends_at(end) or end is None:
+            return
+        self._require_in_sync(end, connection)
         if began_anew(self._options, self._destination, stream, end, started=started):
             self._deliveries.begin_at(FIRST)  # its offsets begin again, and a planned batch is lost
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 
 from spark_stomp.brokers import Dialect, Subscription
@@ -136,12 +136,12 @@ class Window:
 
     def is_full(self, deliveries: Deliveries, quiet: float) -> bool:
         """Whether the broker sends no more before an ACK, as far as can be known. ``quiet``: seconds."""
-        if deliveries.unacked >= self.prefetch:
+        if deliveries.acks.unacked >= self.prefetch:
             return True
-        if self.stops_early and deliveries.unacked and quiet >= _STOPPED_AFTER:
+        if self.stops_early and deliveries.acks.unacked and quiet >= _STOPPED_AFTER:
             # Not full if ACKs are on their way: they make room.
             return not deliveries.acks_pending
-        return self.bytes is not None and deliveries.unacked_bytes >= self.bytes
+        return self.bytes is not None and deliveries.acks.unacked_bytes >= self.bytes
 
 
 def _may_stop_early(dialect: Dialect, settings: ReceiverSettings) -> bool:
@@ -187,15 +187,18 @@ def choose_subscription(dialect: Dialect, settings: ReceiverSettings, destinatio
     return Subscription(chosen.id, selector + chosen.headers + options.subscribe_headers)
 
 
+def unknowns(dialect: Dialect, destinations: Iterable[str], *, allow_loss: bool) -> Iterator[str]:
+    """Warnings of what is not known about this broker and these destinations, one line each."""
+    if dialect.unknown is not None:
+        yield dialect.unknown
+    if not allow_loss:
+        yield from filter(None, map(dialect.unknown_kind, destinations))
+
+
 def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
     """Warnings about this broker and these destinations, one line each."""
     options = settings.options
-    if dialect.unknown is not None:
-        yield dialect.unknown
-    for destination in settings.destinations:
-        unknown = dialect.unknown_kind(destination)
-        if unknown is not None and not options.allow_loss:
-            yield unknown
+    yield from unknowns(dialect, settings.destinations, allow_loss=options.allow_loss)
     if dialect.orphans_subscriptions and len(settings.destinations) > 1:
         yield (
             f"if this connection is lost, {dialect.name} may keep the oldest un-acked message of each of its "
@@ -207,21 +210,21 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
             f"{dialect.name} drops or dead-letters a message after {dialect.redelivery_limit} deliveries "
             "unless configured otherwise, and each broken connection costs one or more"
         )
-    # The first receiver speaks for the query.
-    speaks = settings.name.endswith("#0")
-    if (
-        speaks
-        and dialect.unknown is not None
-        and options.journal is not None
-        and options.id_header == _OWN_ID
-    ):
+    if settings.name.endswith("#0"):  # the first receiver speaks for the query
+        yield from _risks_of_ids(dialect, settings)
+
+
+def _risks_of_ids(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
+    """Warnings about the ids by which redelivered messages are recognised."""
+    options = settings.options
+    if dialect.unknown is not None and options.journal is not None and options.id_header == _OWN_ID:
         yield (
             "idHeader = message-id is an id of the broker's own, and whether this broker begins again with "
             "the same ids when it is restarted is not known. If it does, a new message with the id and the "
             "body of one that the journal remembers is ACKed and gives no row. Let your producers set a "
             "unique id, and name its header in idHeader"
         )
-    if not (dialect.id_header or options.id_header or settings.of_stream) and speaks:
+    if not (dialect.id_header or options.id_header or settings.of_stream):
         yield (
             f"messages of {dialect.name} carry no id that survives redelivery: stable_id is null, and a "
             "redelivered message may give a second row. Name a header of your producers in idHeader"

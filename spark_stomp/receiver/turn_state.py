@@ -66,7 +66,7 @@ class TurnState:
         They are also taken if there is no more room in memory, or if the broker sends nothing more before an
         ACK: it lets ``most`` messages be un-acked; None if that is not known.
         """
-        stopped = most is not None and self.count + deliveries.unacked >= most
+        stopped = most is not None and self.count + deliveries.acks.unacked >= most
         due = stopped or self.size >= deliveries.inbox.room or not self.poll_timeout()
         return self.take() if self._settling and due else ()
 
@@ -82,8 +82,8 @@ class TurnState:
         ``achieved`` messages need nothing more, and ``quiet`` is how many seconds ago something came. A turn
         that is over waits until everything is ACKed that was taken.
         """
-        nothing_left = quiet >= _EMPTY and not self.count + deliveries.unacked
+        nothing_left = quiet >= _EMPTY and not self.count + deliveries.acks.unacked
         if self._turn.is_careful and (nothing_left or achieved > self._turn.suspects):
             self.is_over = True
             self._settling.clear()
-        return self.is_over and not deliveries.unacked
+        return self.is_over and not deliveries.acks.unacked

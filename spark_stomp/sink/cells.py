@@ -85,9 +85,9 @@ class Entries(NamedTuple):
         )
 
 
-def is_string(kind: pa.DataType) -> bool:
+def is_string(data_type: pa.DataType) -> bool:
     """Whether a column of this type holds text, not bytes."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
 
 
 def header_text(column: pa.Array) -> pa.Array:
@@ -96,10 +96,10 @@ def header_text(column: pa.Array) -> pa.Array:
     Times are in UTC, whatever time zone the session has; one without a zone stays so. A time outside the
     years 1 to 9999 gives null.
     """
-    kind = column.type
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        column = column.cast(pa.timestamp(kind.unit, "UTC"))
-    if pa.types.is_temporal(kind):
+    data_type = column.type
+    if pa.types.is_timestamp(data_type) and data_type.tz is not None:
+        column = column.cast(pa.timestamp(data_type.unit, "UTC"))
+    if pa.types.is_temporal(data_type):
         first, end = (pa.scalar(day, pa.date32()).cast(column.type) for day in _DAYS_WITH_TEXT)
         has_text = pc.and_(pc.greater_equal(column, first), pc.less(column, end))
         column = pc.if_else(has_text, column, None)
@@ -132,7 +132,7 @@ def _marked(column: pa.Array) -> pa.Array:
 
 def _text(column: pa.Array) -> pa.Array:
     """The values of a simple column as text, in bytes. Strings and bytes are not changed."""
-    kind = column.type
-    if not (is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+    data_type = column.type
+    if not (is_string(data_type) or pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type)):
         column = column.cast(pa.string())
     return as_binary(column)

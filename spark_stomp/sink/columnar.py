@@ -83,11 +83,11 @@ class SliceFrames:
         counts += OWN_HEADERS
         always = rules.defaults(now, to_queue=False)
         for name, value in rules.defaults(now, to_queue=True).items():
-            left = ~taken[name] if name in taken else np.ones(rows, bool)
+            unset = ~taken[name] if name in taken else np.ones(rows, bool)
             if name not in always:
-                left &= to_queues
-            pieces += self._default(name, value, left)
-            counts += left
+                unset &= to_queues
+            pieces += self._default(name, value, unset)
+            counts += unset
         for name, values in own.items():
             pieces += self._own(name, values)
             counts += values.is_valid().to_numpy(zero_copy_only=False)
@@ -137,11 +137,11 @@ class SliceFrames:
                 own[header] = header_text(cells[column])
                 _require(own[header].null_count == cells[column].null_count)
         if rules.ttl is not None and "ttl" in cells:
-            left = cells["ttl"].cast(pa.int64())
-            bounds = pc.min_max(left).as_py()
+            ttl = cells["ttl"].cast(pa.int64())
+            bounds = pc.min_max(ttl).as_py()
             _require(bounds["min"] is None or (bounds["min"] > 0 and bounds["max"] <= LONGEST_TTL))
             _require(rules.ttl.header not in own)
-            own[rules.ttl.header] = as_binary(pc.add(left, rules.ttl.after(now)).cast(pa.string()))
+            own[rules.ttl.header] = as_binary(pc.add(ttl, rules.ttl.after(now)).cast(pa.string()))
         if rules.dedup_key:
             ids = row_ids([cells[key] for key in rules.dedup_key])
             _require(None not in ids and rules.dedup_header not in own)
@@ -196,15 +196,15 @@ class SliceFrames:
         _require(":" not in name or ":" in self._escapes)
         return name
 
-    def _default(self, name: str, value: str, left: Flags) -> list[FramePart]:
-        """A header that the options set, for the rows flagged in ``left``, which do not set it."""
+    def _default(self, name: str, value: str, unset: Flags) -> list[FramePart]:
+        """A header that the options set, for the rows flagged in ``unset``, which do not set it."""
         # An option's value is no column, so nothing else has looked for these bytes.
         _require(not any(byte in value.encode() for byte in self._forbidden))
         line = self._head(name) + escape_text(value, self._rules.version).encode()
         _require(len(line) - 1 <= self._rules.limits.max_header_line)
-        if left.all():
+        if unset.all():
             return [line]
-        return [pc.if_else(pa.array(left), line, b"")] if left.any() else []
+        return [pc.if_else(pa.array(unset), line, b"")] if unset.any() else []
 
     def _own(self, name: str, values: pa.Array) -> list[FramePart]:
         _require(len(name.encode()) <= self._rules.outgoing.max_header_name)

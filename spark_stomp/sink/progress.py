@@ -9,7 +9,7 @@ from spark_stomp.quoting import counted
 from spark_stomp.transport.retry import Retry
 
 
-class Progress:
+class ProgressTimer:
     """Measures the time since the last progress, and for how long the broker was blocked in all.
 
     Progress is a receipt, or bytes of a message that the broker took. Heart-beats are not: a broker sends

@@ -82,8 +82,8 @@ def rows_of(cells: Mapping[str, pa.Array], rules: SendRules) -> Iterator[Row]:
     entries: list[list[tuple[bytes, bytes]]] = [[] for _ in absent]
     if (found := rules.entries(cells)) is not None:
         names, values, rows = found
-        for name, value, at in zip(names.to_pylist(), values.to_pylist(), rows.tolist(), strict=True):
-            entries[at].append((name, value))
+        for name, value, row in zip(names.to_pylist(), values.to_pylist(), rows.tolist(), strict=True):
+            entries[row].append((name, value))
     ttls = cells["ttl"].cast(pa.int64()).to_pylist() if "ttl" in cells else absent
     keys = row_ids([cells[name] for name in rules.dedup_key]) if rules.dedup_key else absent
     texts = {
@@ -91,9 +91,9 @@ def rows_of(cells: Mapping[str, pa.Array], rules: SendRules) -> Iterator[Row]:
         for column, header in rules.columns
         if column in cells
     }
-    for at, body in enumerate(as_binary(bodies).to_pylist()):
-        columns = {header: text[at] for header, (text, given) in texts.items() if given[at]}
-        yield Row(body, is_text, destinations[at], entries[at], columns, ttls[at], keys[at])
+    for row, body in enumerate(as_binary(bodies).to_pylist()):
+        columns = {header: text[row] for header, (text, given) in texts.items() if given[row]}
+        yield Row(body, is_text, destinations[row], entries[row], columns, ttls[row], keys[row])
 
 
 class RowFrames:

@@ -15,7 +15,7 @@ from spark_stomp.logs import Once, get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
-from spark_stomp.sink.progress import Outage, Progress
+from spark_stomp.sink.progress import Outage, ProgressTimer
 from spark_stomp.sink.queues import refusal_of
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
@@ -85,14 +85,14 @@ class Sender:
         """What is sent in place of frames to one destination that is refused; None: the task fails."""
         self._refused: str | None = None  # the receipt of the message that the broker refused
         self._ended_alone = 0  # connections in a row
-        self._left_out = 0  # connections that ended because of a message that was then left out
+        self._ended_by_message = 0  # connections that ended because of a message that was then left out
         self._there: set[str] = set()  # queues that exist, as this connection was told
         self._silent: set[str] = set()  # addresses that have confirmed nothing since the last receipt
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
         self._lock = threading.Lock()
         self._pump: Worker | None = None
         self._window = ReceiptWindow(options.receipt_window, options.receipt_window_bytes)
-        self._progress = Progress(options.receipt_timeout, options.blocked_timeout)
+        self._progress = ProgressTimer(options.receipt_timeout, options.blocked_timeout)
         self._figures = TaskFigures()
         self._unflushed = False
         self._written = 0
@@ -144,7 +144,7 @@ class Sender:
             self._disconnect()
         return self.figures
 
-    def _nothing_left(self) -> bool:
+    def _all_confirmed(self) -> bool:
         """Whether a connection was open, and the broker has confirmed all that it was given."""
         with self._lock:
             return self._speaks is not None and not self._window.unfinished
@@ -172,12 +172,12 @@ class Sender:
         if undeclared is None or not self._window.unsent:
             return
         # Dead letters may be added meanwhile. What was left out needs no queue any more.
-        left_out: set[str] = set()
-        while names := self._window.destinations - self._there - left_out:
+        unneeded: set[str] = set()
+        while names := self._window.destinations - self._there - unneeded:
             destination = min(names)
             question = undeclared(destination)
             waiting = self._window.sent_to(destination) if question else []
-            (self._there if waiting or not question else left_out).add(destination)
+            (self._there if waiting or not question else unneeded).add(destination)
             if question and waiting:
                 ask = partial(refusal_of, self._options.connection, question, connection.peer)
                 refusal = connection.beat_while(ask)
@@ -297,7 +297,7 @@ class Sender:
         If all is confirmed, neither a connection that broke nor one that cannot be had is an error: Spark
         would only send all again.
         """
-        while not self._nothing_left():
+        while not self._all_confirmed():
             try:
                 connection = self._connected()
                 with self._lock:
@@ -309,7 +309,7 @@ class Sender:
                 if self._connection is not None:
                     self._connection.failed(error)
                 self._close()
-                if not self._nothing_left():
+                if not self._all_confirmed():
                     self._recover(error)
 
     def _connected(self) -> Connection:
@@ -430,8 +430,8 @@ class Sender:
             return False
         self._window.begin_again()
         self._ended_alone = 0
-        self._left_out += 1
-        if self._left_out > 1 and not self._nothing_left():
+        self._ended_by_message += 1
+        if self._ended_by_message > 1 and not self._all_confirmed():
             time.sleep(self._options.reconnect.first_delay)
         return True
 

@@ -102,17 +102,17 @@ class _Held:
         self.sizes = np.diff(encoded.ends, prepend=0)
         self.confirmed = np.zeros(len(encoded), np.bool_)
         self.sent_at = np.zeros(len(encoded), np.float64)
-        self.left = len(encoded)
+        self.remaining = len(encoded)
 
     @property
     def unsent(self) -> bool:
         """Whether there are frames to be sent on this connection."""
         return self.sent < len(self.encoded)
 
-    def go_to(self, frame: int) -> None:
+    def go_to(self, place: int) -> None:
         """The next frame to be sent is this one, or the first one after it that is not confirmed."""
-        rest = self.confirmed[frame:]
-        self.sent = frame + (len(rest) if rest.all() else int(np.argmin(rest)))
+        rest = self.confirmed[place:]
+        self.sent = place + (len(rest) if rest.all() else int(np.argmin(rest)))
 
     def run_end(self) -> int:
         """The end, exclusive, of the frames from ``sent`` on that are not confirmed, and all or none new."""
@@ -235,10 +235,10 @@ class ReceiptWindow:
             if len(self._held) > 1:
                 places = places[(places >= 0) & (places < len(held.encoded))]
             held.confirmed[places] = True
-            held.left -= len(places)
+            held.remaining -= len(places)
             self.in_flight_bytes -= int(held.sizes[places].sum())
             times.append(now - held.sent_at[places])
-        self._held = [held for held in self._held if held.left]
+        self._held = [held for held in self._held if held.remaining]
         self.in_flight -= len(receipts)
         self.confirmed += len(receipts)
         self._most = min(self._most_messages, self._most + len(receipts))
@@ -298,9 +298,9 @@ class ReceiptWindow:
             assert found is not None
             held, place = found
             held.confirmed[place] = True
-            held.left -= 1
+            held.remaining -= 1
             held.go_to(held.sent)
-        self._held = [held for held in self._held if held.left]
+        self._held = [held for held in self._held if held.remaining]
 
     def _waiting(self, receipt: str | None) -> tuple[_Held, int] | None:
         number = receipt_number(receipt or "")

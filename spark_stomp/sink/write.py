@@ -101,7 +101,7 @@ def commit(
             if figures.confirmed:
                 log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
         else:
-            _progress.add((options.checkpoint_location, run), figures.confirmed, time.monotonic())
+            _confirmation_logger.add((options.checkpoint_location, run), figures.confirmed, time.monotonic())
 
 
 def abort(options: SinkOptions, results: Iterable[TaskResult], batch_id: int | None) -> None:
@@ -165,23 +165,23 @@ def _connect(options: SinkOptions) -> None:
             log.info("the connection that proved the login did not end in order: %s", error)
 
 
-class Progress:
+class ConfirmationLogger:
     """Logs how many messages the broker has confirmed since the last line, every ten seconds."""
 
     def __init__(self) -> None:
-        # By run: when its next line is due, and how many messages no line has told.
-        self._untold: dict[object, tuple[float, int]] = {}
+        # By run: when its next line is due, and how many messages no line has counted.
+        self._unlogged: dict[object, tuple[float, int]] = {}
 
     def add(self, run: object, confirmed: int, now: float) -> None:
         """A batch of ``run`` is done at the monotonic time ``now``."""
-        due, untold = self._untold.get(run, (0.0, 0))
-        untold += confirmed
-        if untold and now >= due:
-            log.info("%s confirmed by the broker", counted(untold, "message"))
-            due, untold = now + _LOG_EVERY, 0
-        self._untold[run] = due, untold
+        due, unlogged = self._unlogged.get(run, (0.0, 0))
+        unlogged += confirmed
+        if unlogged and now >= due:
+            log.info("%s confirmed by the broker", counted(unlogged, "message"))
+            due, unlogged = now + _LOG_EVERY, 0
+        self._unlogged[run] = due, unlogged
 
 
 # For the whole process: Spark makes a new writer for each commit, but runs many commits in one process.
 _proved = ProvedRuns()
-_progress = Progress()
+_confirmation_logger = ConfirmationLogger()

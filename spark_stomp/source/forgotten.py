@@ -16,7 +16,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from spark_stomp.brokers.standing import Told
+from spark_stomp.brokers.standing import QueueAnswer
 from spark_stomp.quoting import counted, duration
 
 # Answers in a row that count too few.
@@ -27,11 +27,11 @@ _SEVERAL: Final = re.compile(r"[*>,]")
 
 @dataclass(slots=True)
 class _Doubt:
-    """Too few were counted ``since`` a time, in so many ``answers``, of the same ``subscriptions``."""
+    """Too few were counted ``since`` a time, in ``too_few`` answers, of the same ``subscriptions``."""
 
     subscriptions: Hashable
     since: float
-    answers: int = 1
+    too_few: int = 1
 
 
 class Forgotten:
@@ -52,49 +52,51 @@ class Forgotten:
         """There is no answer, or no subscription that is old enough."""
         self._doubts.pop(queue, None)
 
-    def counted(self, queue: str, told: Told) -> bool:
+    def counts_all(self, queue: str, answer: QueueAnswer) -> bool:
         """Whether the broker counts as many consumers as this query has, so that it can count. It may be
         asked as soon as a connection stands: this answer proves nothing but that."""
-        if enough := (told.standing.consumers or 0) >= told.own:
+        if enough := (answer.standing.consumers or 0) >= answer.own:
             self._counted.add(queue)
         return enough
 
-    def why(self, queue: str, told: Told, subscriptions: Hashable, delivered: int) -> str | None:
+    def why(self, queue: str, answer: QueueAnswer, subscriptions: Hashable, delivered: int) -> str | None:
         """Why the subscriptions to ``queue`` are forgotten; None if that is not known.
 
-        ``told`` is the answer to a question after they were confirmed. ``subscriptions`` equal the last ones
-        if the connections are the same, and nothing came by them; ``delivered`` is how much came ever.
+        ``answer`` is to a question after they were confirmed. ``subscriptions`` equal the last ones if the
+        connections are the same, and nothing came by them; ``delivered`` is how much came ever.
         """
-        standing = told.standing
+        standing = answer.standing
         if (standing.is_there and standing.consumers is None) or (
             not standing.is_there and _SEVERAL.search(queue)
         ):
             self.forget(queue)
             return None
-        if self.counted(queue, told):
+        if self.counts_all(queue, answer):
             self.forget(queue)
             return None
-        consumers = standing.consumers or 0
         if queue not in self._counted and not (standing.ready or standing.unacked):
             return None
         doubt = self._doubts.get(queue)
         if doubt is None or doubt.subscriptions != subscriptions:
-            self._doubts[queue] = _Doubt(subscriptions, told.asked_at)
+            self._doubts[queue] = _Doubt(subscriptions, answer.asked_at)
             return None
-        doubt.answers += 1
+        doubt.too_few += 1
         before, had = self._needed.get(queue, (0, -1))
         needed = 2 * before if delivered == had else _ANSWERS
-        passed = told.asked_at - doubt.since
-        if doubt.answers < needed or passed < told.asks.settling:
+        passed = answer.asked_at - doubt.since
+        if doubt.too_few < needed or passed < answer.asks.settling:
             return None
         self._needed[queue] = needed, delivered
         self.forget(queue)
-        has = (
-            f"counts {counted(consumers, 'consumer')} of {queue}" if standing.is_there else f"has no {queue}"
-        )
-        because = f". {told.asks.forgets}" if told.asks.forgets else ""
-        return (
-            f"the broker {has}, in {doubt.answers} answers within {duration(passed)}, and this query has "
-            f"{counted(told.own, 'subscription')} there: it has forgotten what it confirmed. What was ACKed "
-            f"since the last message may come again, and gives no second row{because}"
-        )
+        return _text(queue, answer, f"in {doubt.too_few} answers within {duration(passed)}")
+
+
+def _text(queue: str, answer: QueueAnswer, how_often: str) -> str:
+    consumers = counted(answer.standing.consumers or 0, "consumer")
+    has = f"counts {consumers} of {queue}" if answer.standing.is_there else f"has no {queue}"
+    because = f". {answer.asks.forgets}" if answer.asks.forgets else ""
+    return (
+        f"the broker {has}, {how_often}, and this query has {counted(answer.own, 'subscription')} there: it "
+        "has forgotten what it confirmed. What was ACKed since the last message may come again, and gives no "
+        f"second row{because}"
+    )

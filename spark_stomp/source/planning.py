@@ -316,15 +316,15 @@ class Situation:
         return self.is_silent and not patient
 
     @property
-    def refill_left(self) -> float:
+    def refill_wait(self) -> float:
         """Seconds for which a batch may still wait for the un-acked window to fill again."""
         return 0.0 if self.last is None else max(0.0, self.last.next_waits_until() - self.now)
 
     @property
     def decided_until(self) -> float:
         """The monotonic time at which a decision to wait may change without news."""
-        left = (
-            self.refill_left,
+        waits = (
+            self.refill_wait,
             self.idle_timeout - self.silence,
             QUIET_PERIOD - self.silence,
             QUIET_PERIOD_MAX - self.waited,
@@ -332,7 +332,7 @@ class Situation:
             # The broker is asked again.
             QUIET_PERIOD_MAX if self.is_silent and self.withheld != 0 else 0.0,
         )
-        return self.now + min((one for one in left if one > 0), default=0.0)
+        return self.now + min((one for one in waits if one > 0), default=0.0)
 
     @property
     def waited(self) -> float:
@@ -355,10 +355,8 @@ def decide(mode: Mode, limits: BatchLimits, situation: Situation) -> Decision:
         return Decision.NOTHING_NEW
     if situation.new:
         return Decision.CUT if _batch_is_complete(mode, limits, situation) else Decision.WAIT
-    is_over = situation.complete
-    if is_over is None:
-        is_over = situation.is_read
-    return Decision.NOTHING_NEW if is_over else Decision.WAIT
+    whole = situation.is_read if situation.complete is None else situation.complete
+    return Decision.NOTHING_NEW if whole else Decision.WAIT
 
 
 def awaits_refill(limits: BatchLimits, situation: Situation) -> bool:
@@ -374,7 +372,7 @@ def awaits_refill(limits: BatchLimits, situation: Situation) -> bool:
     # On ActiveMQ with ackAfter=journal, waiting for half of a large batch reached 0.86, 0.74 and 0.88 of the
     # rate of version 0.2, waiting for all of it 0.95, 0.91 and 0.98 (three rounds, November 2026).
     enough = situation.last.messages if situation.last.messages > SMALL_BATCH else 1
-    return situation.refill_left > 0 and _more_may_come(situation) and situation.new < enough
+    return situation.refill_wait > 0 and _more_may_come(situation) and situation.new < enough
 
 
 def _more_may_come(situation: Situation) -> bool:
@@ -405,7 +403,7 @@ def _batch_is_complete(mode: Mode, limits: BatchLimits, situation: Situation) ->
     return situation.silence >= QUIET_PERIOD or situation.waited >= QUIET_PERIOD_MAX
 
 
-def left_behind(*, streams: bool, queues: bool) -> str:
+def may_leave_behind(*, streams: bool, queues: bool) -> str:
     """What the log says of a batch that leaves messages behind and may be the only one of its run."""
     has = ["memory (maxBufferedBytes)"] if streams else []
     has += ["the broker, which awaits ACKs,"] if queues else []

@@ -33,7 +33,7 @@ from spark_stomp.source.planning import (
     decide,
     end_of_drain,
     leaves_more,
-    left_behind,
+    may_leave_behind,
     rotated,
 )
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
@@ -48,7 +48,7 @@ from spark_stomp.status.source import QueryPart, QueuePart, RunIdentity, UnfitPa
 log = get_log(__name__)
 
 _Given = ParamSpec("_Given")
-_Answer = TypeVar("_Answer")
+_Returned = TypeVar("_Returned")
 
 # Seconds.
 _SHUTDOWN = 5.0  # the longest that ending the query may take; Spark does not wait until it has ended
@@ -65,12 +65,12 @@ _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else o
 
 
 def _shown_if_it_fails(
-    call: Callable[Concatenate[QueryRuntime, _Given], _Answer],
-) -> Callable[Concatenate[QueryRuntime, _Given], _Answer]:
+    call: Callable[Concatenate[QueryRuntime, _Given], _Returned],
+) -> Callable[Concatenate[QueryRuntime, _Given], _Returned]:
     """Wrap ``call``, so that the status shows its StompError, which ends the query."""
 
     @wraps(call)
-    def calling(runtime: QueryRuntime, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+    def calling(runtime: QueryRuntime, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Returned:
         try:
             return call(runtime, *args, **kwargs)
         except StompError as error:
@@ -122,7 +122,6 @@ class QueryRuntime:
         )
         self.in_empty_batch = False
         self._call: OffsetCall | None = None
-        self._cut_at = 0.0
         self._raised: StompError | None = None
         self._pending_since: float | None = None
         self._nothing_since: object = None
@@ -143,9 +142,9 @@ class QueryRuntime:
         receivers = self._receivers.figures()
         journal = receivers.pop(JOURNAL, None)
         observed = self._observed() if running else Observed(committed_at=self._receivers.committed_at)
-        odd = self._receivers.odd.counts
+        flaws = self._receivers.flaws.counts
         every = [*receivers.values()]
-        totals = TotalsPart(self._logs.rows, self._more_waiting, every, observed, odd, self._withheld)
+        totals = TotalsPart(self._logs.rows, self._more_waiting, every, observed, flaws, self._withheld)
         return QueryPart(
             self._identity,
             totals.shown(),
@@ -157,17 +156,17 @@ class QueryRuntime:
             is_stopping=self._stopping,
             number=1 if self._status is None else self._status.number,
             observed=observed,
-            told=self._options.told,
+            given_texts=self._options.given_texts,
             sharing=self._neighbours.sharing,
-            of_unfit={name: UnfitPart(one).shown() for name, one in self._receivers.odd.unfit.items()},
-            of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.told.items()},
+            of_unfit={name: UnfitPart(one).shown() for name, one in self._receivers.flaws.unfit.items()},
+            of_queues={queue: QueuePart(one).shown() for queue, one in self._standings.answers.items()},
         ).shown()
 
     def _observed(self) -> Observed:
         in_batch = bool(self._recent) and self._recent[-1].done is None and not self._committer.is_proved
         return replace(
             self._monitor.observed,
-            batch_since=by_the_clock(self._cut_at) if in_batch else None,
+            batch_since=by_the_clock(self._recent[-1].cut) if in_batch else None,
             committed_at=self._receivers.committed_at,
         )
 
@@ -194,7 +193,7 @@ class QueryRuntime:
 
     def _have_looked(self) -> None:
         """The broker was asked, which is a time to look for other sources too."""
-        self._receivers.keep(queue for queue, one in self._standings.told.items() if one.standing.forgetful)
+        self._receivers.keep(name for name, one in self._standings.answers.items() if one.standing.forgetful)
         self._neighbours.look()
         self._receivers.news.tell()
 
@@ -213,7 +212,7 @@ class QueryRuntime:
                 waiting=self._logs.rows.waiting,
                 rate=rate,
                 in_empty_batch=self.in_empty_batch,
-                told=self._standings.told,
+                answers=self._standings.answers,
             )
         )
 
@@ -303,18 +302,20 @@ class QueryRuntime:
                 self._call = replace(call, answered=True)
                 return end
             if decision is Decision.NOTHING_NEW:
-                self._more_waiting = situation.new > 0
-                if self._more_waiting and mode is Mode.DRAIN:
-                    log.warning(
-                        "the run ends at maxDrainTime, and more messages are waiting for the next one"
-                    )
-                if mode is not Mode.STREAMING:
-                    self._finish_run(situation)
-                    self._note_withheld(situation)
+                self._note_nothing_new(mode, situation)
                 self._nothing_since = seen if situation.waits_for_news else None
                 self._call = replace(call, answered=True)
                 return begin
             news.wait(seen, situation.decided_until)
+
+    def _note_nothing_new(self, mode: Mode, situation: Situation) -> None:
+        """There is no batch. A run that ends waits for its receipts, and says what it leaves."""
+        self._more_waiting = situation.new > 0
+        if self._more_waiting and mode is Mode.DRAIN:
+            log.warning("the run ends at maxDrainTime, and more messages are waiting for the next one")
+        if mode is not Mode.STREAMING:
+            self._finish_run(situation)
+            self._note_withheld(situation)
 
     @property
     def nothing_new(self) -> bool:
@@ -335,11 +336,10 @@ class QueryRuntime:
             return None
         end, shares = chosen
         self._more_waiting = leaves_more(mode, situation, shares)
-        self._log_what_is_left(mode, situation, only=only)
+        self._log_what_remains(mode, situation, only=only)
         if mode is Mode.ONCE:
             self._committer.may_be_the_last()
         self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
-        self._cut_at = time.monotonic()
         self._pending_since = self._nothing_since = None
         self._turn += 1
         return end
@@ -356,7 +356,7 @@ class QueryRuntime:
             self._shown_since, self._shown_until = latest, now + _SHOW_AGAIN
         return self._shown
 
-    def _log_what_is_left(self, mode: Mode, situation: Situation, *, only: bool) -> None:
+    def _log_what_remains(self, mode: Mode, situation: Situation, *, only: bool) -> None:
         # Logged when the batch is cut: at the end of the run Spark no longer reads what this process writes.
         if mode is Mode.WHOLE:
             self._note_withheld(situation)
@@ -368,7 +368,7 @@ class QueryRuntime:
                 log.info(text, reason)
         elif mode is Mode.ONCE and self._more_waiting:
             streams, queues = self._options.streams, self._options.queues
-            log.warning(left_behind(streams=bool(streams), queues=bool(queues)))
+            log.warning(may_leave_behind(streams=bool(streams), queues=bool(queues)))
 
     def _note_withheld(self, situation: Situation) -> None:
         """At the end of a run, or of a drain in one batch: what the broker does not give."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from spark_stomp.arrow import Oddity, OnError, RowRules, decode_frames
+from spark_stomp.arrow import Flaw, OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.deadline import Deadline
@@ -44,6 +44,7 @@ from spark_stomp.receiver import (
     began_anew,
     begin_of,
     stream_ends,
+    unknowns,
 )
 from spark_stomp.transport.standing import standing
 
@@ -109,13 +110,13 @@ class RowSettings:
 
 def read_ranges(ranges: FrameRanges, settings: RowSettings) -> Iterator[pa.RecordBatch]:
     """Fetch the frames of ``ranges`` and decode them. Yields a record batch for about each MiB of frames."""
-    odd: Counter[Oddity] = Counter()
+    flaws: Counter[Flaw] = Counter()
     for ticket in ranges.tickets:
         for batch in fetch(ranges.address, ticket):
             rules = settings.rules(dialect_named(batch.dialect), ranges.streams.get(ticket.log))
-            yield decode_frames(batch, settings.projection, rules, odd)
-    if odd:
-        report(ranges.address, [(*oddity, count) for oddity, count in odd.items()])
+            yield decode_frames(batch, settings.projection, rules, flaws)
+    if flaws:
+        report(ranges.address, [(*flaw, count) for flaw, count in flaws.items()])
 
 
 # Seconds after which a task looks again, although its receiver has no news.
@@ -149,13 +150,13 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
     assert isinstance(look, LookReading)
     withheld = Counter[str]()
 
-    def left(since: float) -> float | None:
-        seconds = look.left(since)
+    def seconds_left(since: float) -> float | None:
+        seconds = look.seconds_left(since)
         if seconds is not None and seconds <= 0.0 and not look.is_late:
             withheld.update(_withheld(options, look, receiver.status().connection.peer))
         return seconds
 
-    yield from take(receiver, deliveries, changed, left)
+    yield from take(receiver, deliveries, changed, seconds_left)
     _warn(options, look)
     if withheld:
         log.warning(
@@ -164,6 +165,11 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
             listed([*withheld]),
             look.dialect.asks.why_withheld(options.selector),
         )
+    _check_whole(options, look)
+
+
+def _check_whole(options: SourceOptions, look: LookReading) -> None:
+    """Warn of what cut the read off. Raise TooManyMessages if more is wanted than the limits allow."""
     cut_off_by = f"maxDrainTime ({options.max_drain_time:g}s)" if look.is_late else None
     if look.too_many:
         _check_capped(options)
@@ -187,13 +193,13 @@ def _withheld(options: SourceOptions, look: LookReading, peer: str) -> dict[str,
     for queue in options.destinations[:_MOST_ASKED]:
         try:
             asked_at = time.monotonic()
-            told = standing(options.connection, look.dialect, queue, peer, options.selector)
+            figures = standing(options.connection, look.dialect, queue, peer, options.selector)
         except StompError as error:
             log.debug("how much waits in %s is not known: %s", queue, error)
             break
         settled = asked_at >= look.last_active + look.dialect.asks.settling
-        if told.withheld and (settled or not look.taken.total()):
-            found[queue] = told.withheld
+        if figures.withheld and (settled or not look.taken.total()):
+            found[queue] = figures.withheld
     return found
 
 
@@ -243,14 +249,14 @@ def take(
     receiver: Receiver,
     deliveries: Deliveries,
     changed: threading.Event,
-    left: Callable[[float], float | None],
+    seconds_left: Callable[[float], float | None],
 ) -> Iterator[tuple[FrameBatch, Dialect]]:
     """Run ``receiver``, yield what comes in frame batches of up to 2 MiB or one read, and then free it.
 
-    The receiver fills ``deliveries`` and sets ``changed``. ``left`` is called with the monotonic time since
-    which the caller waits for frames, and says how many more seconds to wait if nothing comes; None if no
-    more are wanted. At the end the receiver disconnects in order. If the caller gives up before, nothing is
-    waited for.
+    The receiver fills ``deliveries`` and sets ``changed``. ``seconds_left`` is called with the monotonic time
+    since which the caller waits for frames, and says how many more seconds to wait if nothing comes; None if
+    no more are wanted. At the end the receiver disconnects in order. If the caller gives up before, nothing
+    is waited for.
 
     Raises the receiver's error after all that came before it, if more was wanted.
     """
@@ -260,7 +266,7 @@ def take(
         while True:
             changed.clear()
             # Read both first, so that all that came before them is yielded.
-            error, seconds = receiver.failure or receiver.refused, left(since)
+            error, seconds = receiver.failure or inbox.refused, seconds_left(since)
             with deliveries.lock:
                 deliveries.number(inbox.pending)
             messages = deliveries.log
@@ -311,12 +317,8 @@ def _check_browses(options: SourceOptions, look: LookReading) -> None:
 def _warn(options: SourceOptions, look: LookReading) -> None:
     """Warn of destinations that may lose messages, and of what the read has cost."""
     dialect = look.dialect
-    if dialect.unknown is not None:
-        log.warning("%s", dialect.unknown)
-    for destination in options.destinations:
-        unknown = dialect.unknown_kind(destination)
-        if unknown is not None and not options.allow_loss:
-            log.warning("%s", unknown)
+    for unknown in unknowns(dialect, options.destinations, allow_loss=options.allow_loss):
+        log.warning("%s", unknown)
     if dialect.browse_limit is not None and options.selector is not None:
         log.warning(
             "the batch read of %s with a selector may miss messages: %s looks only at the first "
@@ -327,19 +329,24 @@ def _warn(options: SourceOptions, look: LookReading) -> None:
         )
     taken = [one for one in options.destinations if not (dialect.is_topic(one) or dialect.browses(one))]
     if taken:
-        cost = "" if dialect.unsubscribe_returns else ". It counts each of them as delivered once more"
-        if dialect.count_limit is not None and look.delivered_before >= dialect.count_limit // 2:
-            cost += (
-                f", the {look.delivered_before + 1}th time (x-delivery-count). A quorum queue drops or "
-                f"dead-letters a message after {dialect.count_limit} unless a policy says otherwise "
-                "(RabbitMQ from 4.0 on). Each action of Spark looks again: keep what it shows with .cache()"
-            )
         log.warning(
             "the batch read of %s took %s and gives all back un-acked, because this broker cannot browse%s",
             listed(taken),
             counted(sum(look.taken[one] for one in taken), "message"),
-            cost,
+            _cost(dialect, look.delivered_before),
         )
+
+
+def _cost(dialect: Dialect, delivered_before: int) -> str:
+    """What it costs messages that they were taken and given back; empty if nothing."""
+    cost = "" if dialect.unsubscribe_returns else ". It counts each of them as delivered once more"
+    if dialect.count_limit is not None and delivered_before >= dialect.count_limit // 2:
+        cost += (
+            f", the {delivered_before + 1}th time (x-delivery-count). A quorum queue drops or "
+            f"dead-letters a message after {dialect.count_limit} unless a policy says otherwise "
+            "(RabbitMQ from 4.0 on). Each action of Spark looks again: keep what it shows with .cache()"
+        )
+    return cost
 
 
 def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[FrameBatch, Dialect]]:
@@ -356,11 +363,11 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
     deadline = Deadline.after(options.max_drain_time)
     most = options.max_messages if options.capped else end
 
-    def left(_: float) -> float | None:
+    def seconds_left(_: float) -> float | None:
         return None if _is_complete(deliveries, end, most) else deadline.left()
 
     count = 0
-    for batch, dialect in take(receiver, deliveries, changed, left):
+    for batch, dialect in take(receiver, deliveries, changed, seconds_left):
         upto = min(batch.end, end, batch.first_number + most - count)
         if upto > batch.first_number:
             count += upto - batch.first_number
@@ -391,14 +398,14 @@ def tail_stream(
     # Not a number, which would be the first one wanted: retention may have deleted that.
     receiver, deliveries, changed = _receiver(options, destination, Place(f"offset={begin}"))
 
-    def left(since: float) -> float | None:
+    def seconds_left(since: float) -> float | None:
         status = receiver.status()
         if follows or not status.subscribed:
             return math.inf
         silent = max(since, status.last_active) + options.idle_timeout
         return None if _is_complete(deliveries, end, count) else silent - time.monotonic()
 
-    for batch, dialect in take(receiver, deliveries, changed, left):
+    for batch, dialect in take(receiver, deliveries, changed, seconds_left):
         upto = batch.end if follows else min(batch.end, end)
         if upto > batch.first_number:
             yield batch.part(batch.first_number, upto), dialect

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from spark_stomp.arrow import Oddity
+from spark_stomp.arrow import Flaw
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import StompError
 from spark_stomp.frameserver import open_frame_server
@@ -23,7 +23,6 @@ from spark_stomp.receiver import (
     DedupIndex,
     Deliveries,
     Log,
-    Received,
     Receiver,
     ReceiverSettings,
     ReceiverStatus,
@@ -31,11 +30,11 @@ from spark_stomp.receiver import (
     StreamReading,
 )
 from spark_stomp.receiver.status import by_the_clock
+from spark_stomp.source.flaws import FlawCounts
 from spark_stomp.source.journal_log import JournalLog, recover
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.logs import Logs, SourceLog
 from spark_stomp.source.memory_log import MemoryLog
-from spark_stomp.source.odd_messages import OddMessages
 from spark_stomp.source.offsets import JOURNAL, Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
 from spark_stomp.source.stream_log import StreamLog, find_ends
@@ -85,49 +84,59 @@ class ReceiverGroup:
         self._options = options
         self._ends: dict[str, int] | None = None
         self._knows_commits = options.journal is None or options.ack_after == "commit"
-        tolerant = not options.fail_on_data_loss
+        self._writer: JournalWriter | None = None
         settings = ReceiverSettings.of(options)
         queues = [one for one in settings if not one.of_stream]
         streams = [one for one in settings if one.of_stream]
+        streamed = [StreamDeliveries(one.max_buffered_bytes, one.name) for one in streams]
         with ExitStack() as undo:
             index = DedupIndex(journaled=options.journal is not None)
-            journal, messages = None, Log(index)
-            if options.journal is not None:
-                wanted = JournalSettings(options.journal, options.journal_max_bytes, MAX_REMEMBERED, tolerant)
-                journal = open_journal(wanted)
-                undo.callback(journal.close)
-                messages = recover(journal, index, options.id_header, most=MAX_REMEMBERED)
-            received = {one.name: Deliveries(one.max_buffered_bytes, messages, one.name) for one in queues}
-            of_queues: SourceLog = MemoryLog(messages, received)
-            self._writer: JournalWriter | None = None
-            if journal is not None:
-                self._writer = JournalWriter(
-                    journal,
-                    messages,
-                    [*received.values()],
-                    max_bytes=options.journal_max_bytes,
-                    ack_when_durable=options.ack_after == "journal",
-                    changed=self._more_is_durable,
-                )
-                of_queues = JournalLog(self._writer, received, tolerant=tolerant)
-            streamed = [StreamDeliveries(one.max_buffered_bytes, one.name) for one in streams]
+            of_queues, received = self._open_queues(queues, index, undo)
             self._streams = [*map(StreamLog, streams, streamed)]
             logs = (*([of_queues] if queues else ()), *self._streams)
             # What is in a journal stays, and to know how large it is may take I/O.
-            lock = index.lock if journal is None else nullcontext()
-            self.logs = Logs(logs, lock, tolerant=tolerant)
-            self._deliveries = [*received.values(), *streamed]
-            self._receivers = [Receiver(one, received[one.name], self._tell) for one in queues]
-            both = zip(streams, streamed, strict=True)
-            self._receivers += [Receiver(one, its, self._tell, StreamReading) for one, its in both]
+            lock = index.lock if self._writer is None else nullcontext()
+            self.logs = Logs(logs, lock, tolerant=not options.fail_on_data_loss)
+            self._deliveries = [*received, *streamed]
+            both = zip(queues, received, strict=True)
+            self._receivers = [Receiver(one, its, self._tell) for one, its in both]
+            of_streams = zip(streams, streamed, strict=True)
+            self._receivers += [Receiver(one, its, self._tell, StreamReading) for one, its in of_streams]
             self._refusal = DelayedFailure(self._deliveries)
             self._judging = threading.Lock()
-            self.odd = OddMessages()
+            self.flaws = FlawCounts()
             self.frame_server = open_frame_server(options, self.logs.read, self._take_report)
             undo.pop_all()
 
+    def _open_queues(
+        self, settings: Sequence[ReceiverSettings], index: DedupIndex, undo: ExitStack
+    ) -> tuple[SourceLog, list[Deliveries]]:
+        """The log of these queues, in memory or in a journal, and what each of their receivers holds."""
+        options = self._options
+        if options.journal is None:
+            messages = Log(index)
+            received = [Deliveries(one.max_buffered_bytes, messages, one.name) for one in settings]
+            return MemoryLog(messages, {one.inbox.name: one for one in received}), received
+        tolerant = not options.fail_on_data_loss
+        journal = open_journal(
+            JournalSettings(options.journal, options.journal_max_bytes, MAX_REMEMBERED, tolerant)
+        )
+        undo.callback(journal.close)
+        messages = recover(journal, index, options.id_header, most=MAX_REMEMBERED)
+        received = [Deliveries(one.max_buffered_bytes, messages, one.name) for one in settings]
+        self._writer = JournalWriter(
+            journal,
+            messages,
+            received,
+            max_bytes=options.journal_max_bytes,
+            ack_when_durable=options.ack_after == "journal",
+            changed=self._more_is_durable,
+        )
+        names = [one.inbox.name for one in received]
+        return JournalLog(self._writer, names, tolerant=tolerant), received
+
     def _take_report(self, kind: str, destination: str, dialect: str, reason: str, count: int) -> None:
-        self.odd.take(Counter({Oddity(kind, destination, dialect, reason): count}))
+        self.flaws.take(Counter({Flaw(kind, destination, dialect, reason): count}))
 
     def start(self) -> None:
         if self._writer is not None:
@@ -152,7 +161,7 @@ class ReceiverGroup:
         failures = [one.failure for one in (self._writer, *self._receivers) if one is not None]
         # One thread at a time: the status writer asks too, and an older snapshot must not be judged last.
         with self._judging:
-            refused = any(receiver.refused for receiver in self._receivers)
+            refused = any(one.inbox.refused for one in self._deliveries)
             refusal = self._refusal.failure(self.statuses() if refused else [], time.monotonic())
         return next(filter(None, failures), refusal)
 
@@ -259,7 +268,7 @@ class DelayedFailure:
     def __init__(self, deliveries: Sequence[Deliveries]) -> None:
         self._deliveries = deliveries
         self._since: float | None = None
-        self._before: list[Received] | None = None
+        self._before: dict[Log, int] | None = None
 
     def failure(self, statuses: Sequence[ReceiverStatus], now: float) -> StompError | None:
         """The error with which the query fails at the monotonic time ``now``; None if it has to wait.
@@ -267,18 +276,28 @@ class DelayedFailure:
         If the connection is lost meanwhile, the broker redelivers the messages and the malformed one, and the
         wait begins again.
         """
-        refused = [status for status in statuses if status.refused is not None]
-        if not refused:
+        refusing = [one for one in self._deliveries if one.inbox.refused is not None]
+        if not refusing:
             self._since = self._before = None
             return None
+        ends = self._ends()
         if self._before is None:
-            if self._is_first_moment(statuses, now):
+            if any(one.inbox.pending for one in refusing) or self._is_first_moment(statuses, now):
                 return None
             # Later messages do not count: under load some are always uncommitted.
-            self._before = [one.received for one in self._deliveries]
-        if not all(received.is_over for received in self._before):
+            self._before = ends
+        # The messages of a broken connection get no numbers: then the logs end earlier.
+        if any(log.committed < min(end, ends.get(log, 0)) for log, end in self._before.items()):
             return None
-        return None if any(status.acks_pending for status in refused) else refused[0].refused
+        return None if any(one.acks_pending for one in refusing) else refusing[0].inbox.refused
+
+    def _ends(self) -> dict[Log, int]:
+        """Where each log ends once all that has come has numbers."""
+        ends: dict[Log, int] = {}
+        for log in {one.log for one in self._deliveries}:
+            with log.index.lock:
+                ends[log] = log.end + sum(one.inbox.pending for one in self._deliveries if one.log is log)
+        return ends
 
     def _is_first_moment(self, statuses: Sequence[ReceiverStatus], now: float) -> bool:
         if any(status.refused is not None and not status.subscribed for status in statuses):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from spark_stomp.brokers.standing import LoginNotAccepted, NotTold, Told
+from spark_stomp.brokers.standing import LoginNotAccepted, QueueAnswer, TellsNothing
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import PasswordUnreadable, StompError, SubscriptionForgotten, UnsupportedError
 from spark_stomp.logs import Once, get_log
@@ -47,33 +47,33 @@ class Standings:
 
     A broker that does not tell it of a queue is not asked again, unless the query names ``managementUrl``.
     The password may have changed since the query has connected: a refused one is not sent again for long.
-    ``on_told`` is called after each round of questions; ``give_up`` with the name of a receiver, the number
-    of its connection, and the reason, if the broker has forgotten a subscription of that connection.
+    ``on_answers`` is called after each round of questions; ``give_up`` with the name of a receiver, the
+    number of its connection, and the reason, if the broker has forgotten a subscription of that connection.
 
     Attributes:
-        told: the last answers, by queue. One that could not be renewed is gone.
+        answers: the last answers, by queue. One that could not be renewed is gone.
     """
 
     def __init__(
         self,
         options: SourceOptions,
         statuses: Callable[[], Sequence[ReceiverStatus]],
-        on_told: Callable[[], None] = lambda: None,
+        on_answers: Callable[[], None] = lambda: None,
         give_up: Callable[[str, int, StompError], None] = lambda *_: None,
     ) -> None:
-        self.told: dict[str, Told] = {}
+        self.answers: dict[str, QueueAnswer] = {}
         patience = min(options.connection.connect_timeout, _PATIENCE)
         self._options = replace(options.connection, connect_timeout=patience)
         self._selector = options.selector
         self._queues = frozenset(options.queues)
         self._statuses = statuses
-        self._on_told = on_told
+        self._on_answers = on_answers
         self._give_up = give_up
         self._forgotten = Forgotten()
         self._once = Once(log)
-        self._not_told: set[str] = set()
+        self._unanswered: set[str] = set()
         self._refused: tuple[bytes, float] | None = None
-        self._ends = self._tried = False
+        self._ends = self._has_asked = False
         # When the queues were last asked for, all of them.
         self._asked_at = float("-inf")
         self._worker = Worker("stomp-standings", self._run)
@@ -97,28 +97,28 @@ class Standings:
 
         None while it is asked. Some are asked again until their figures are those of now.
         """
-        if self._not_told >= self._queues or self._is_refused():
+        if self._unanswered >= self._queues or self._is_refused():
             return 0
-        asked_at, told = self._asked_at, [*self.told.values()]
-        left = sum(one.standing.withheld for one in told)
+        asked_at, answers = self._asked_at, [*self.answers.values()]
+        withheld = sum(one.standing.withheld for one in answers)
         # A queue may be so new that its figures are not known yet.
-        if asked_at >= since and not left and all(one.standing.ready is not None for one in told):
+        if asked_at >= since and not withheld and all(one.standing.ready is not None for one in answers):
             return 0
         if asked_at < since or time.monotonic() - asked_at >= _AGAIN:
             self._worker.wake()
-        settled = asked_at >= since + max((one.asks.settling for one in told), default=0.0)
-        return left if settled else None
+        settled = asked_at >= since + max((one.asks.settling for one in answers), default=0.0)
+        return withheld if settled else None
 
     @property
     def scheduled(self) -> str:
         """How many messages have a time that has not come, and in which queues; empty if there are none."""
-        later = {name: one.standing.scheduled for name, one in self.told.items() if one.standing.scheduled}
+        later = {name: one.standing.scheduled for name, one in self.answers.items() if one.standing.scheduled}
         return f"{counted(sum(later.values()), 'message')} in {listed([*later])}" if later else ""
 
     def why_withheld(self) -> str:
-        """Of which queues :meth:`withheld` told, and why that may be."""
-        told = {name: one.asks for name, one in self.told.items() if one.standing.withheld}
-        return f"in {listed([*told])}: {next(iter(told.values())).why_withheld(self._selector)}"
+        """Of which queues :meth:`withheld` speaks, and why that may be."""
+        asks = {name: one.asks for name, one in self.answers.items() if one.standing.withheld}
+        return f"in {listed([*asks])}: {next(iter(asks.values())).why_withheld(self._selector)}"
 
     def _warn_of_names(self) -> None:
         """Warn once of each name in ``url`` that stands for several machines: one of them is read."""
@@ -135,7 +135,7 @@ class Standings:
     @property
     def _pause(self) -> float:
         """Seconds until the next question."""
-        if not self._tried:
+        if not self._has_asked:
             return _FIRST
         return _SOON if self._forgotten.doubts else _PERIOD
 
@@ -146,77 +146,85 @@ class Standings:
                 self.ask()
             except Exception as error:  # noqa: BLE001 - no figure may end the thread, for which a run waits
                 log.warning("how much waits in the queues is not known: %r", error)
-                self.told, self._not_told = {}, {*self._queues}
-            # Who waits looks at what was told, and asks again.
+                self.answers, self._unanswered = {}, {*self._queues}
+            # Who waits looks at the answers, and asks again.
             self._worker.wait(0.0)
-            self._on_told()
+            self._on_answers()
 
     def ask(self) -> None:
         """Ask once for each queue that a connected receiver reads."""
         begun = time.monotonic()
         if self._is_refused():
-            self.told = {}
+            self.answers = {}
             return
-        most = None if self._ends and self._tried else _MOST_ASKED
+        most = None if self._ends and self._has_asked else _MOST_ASKED
         statuses = self._statuses()
         connected = [one for one in statuses if one.connection.connected]
         quiet_since = max((one.last_active for one in statuses), default=begun)
         readers = Counter(name for one in connected for name in one.destinations if name in self._queues)
-        self._tried |= bool(readers)
-        at = {queue: one.connection for one in connected for queue in one.destinations}
-        told: dict[str, Told] = {}
+        self._has_asked |= bool(readers)
+        answers: dict[str, QueueAnswer] = {}
         # To count what a selector wants, a broker looks at all that the queue has.
         selector = self._selector if self._ends or begun - quiet_since >= _PATIENCE else None
-        for queue, own in readers.most_common(most):
-            dialect = at[queue].dialect
-            late = time.monotonic() - begun > _LONGEST
-            if dialect is None or queue in self._not_told or self._worker.is_stopping or late:
-                continue
-            asked_at = time.monotonic()
-            try:
-                found = standing(self._options, dialect, queue, at[queue].peer, selector)
-            except LoginNotAccepted as error:
-                log.debug("how much waits in the queues is not known: %s", error.message)
-                self._refused = self._password(), asked_at
+        for queue, _ in readers.most_common(most):
+            if self._is_refused() or self._worker.is_stopping or time.monotonic() - begun > _LONGEST:
                 break
-            except UnsupportedError as error:
-                log.debug("how much waits in %s is not known: %s", queue, error.message)
-                if self._options.management_url is None:
-                    self._not_told |= self._queues if isinstance(error, NotTold) else {queue}
-            except StompError as error:
-                log.debug("how much waits in %s is not known: %s", queue, error)
-            else:
-                told[queue] = Told(found, time.time(), asked_at, own, dialect.asks)
-                self._warn_of_forgetful(queue, found.forgetful)
-                self._judge(queue, told[queue], [one for one in connected if queue in one.destinations])
+            reading = [one for one in connected if queue in one.destinations]
+            answer = None if queue in self._unanswered else self._ask_of(queue, reading, selector)
+            if answer is None:
+                self._forgotten.forget(queue)
                 continue
-            self._forgotten.forget(queue)
-        self.told = told
+            answers[queue] = answer
+            self._warn_of_forgetful(queue, answer.standing.forgetful)
+            self._judge(queue, answer, reading)
+        self.answers = answers
         if most is None or not readers:
             self._asked_at = begun
 
-    def _warn_of_forgetful(self, queue: str, kind: str) -> None:
+    def _ask_of(
+        self, queue: str, readers: Sequence[ReceiverStatus], selector: str | None
+    ) -> QueueAnswer | None:
+        """What the broker says of one queue, which these receivers read; None if it does not."""
+        at, asked_at = readers[-1].connection, time.monotonic()
+        if at.dialect is None:
+            return None
+        try:
+            found = standing(self._options, at.dialect, queue, at.peer, selector)
+        except LoginNotAccepted as error:
+            log.debug("how much waits in the queues is not known: %s", error.message)
+            self._refused = self._password(), asked_at
+        except UnsupportedError as error:
+            log.debug("how much waits in %s is not known: %s", queue, error.message)
+            if self._options.management_url is None:
+                self._unanswered |= self._queues if isinstance(error, TellsNothing) else {queue}
+        except StompError as error:
+            log.debug("how much waits in %s is not known: %s", queue, error)
+        else:
+            return QueueAnswer(found, time.time(), asked_at, len(readers), at.dialect.asks)
+        return None
+
+    def _warn_of_forgetful(self, queue: str, forgetful: str) -> None:
         """Warn once of a queue that may delete what this query has and has not committed when a run ends."""
-        if kind:
+        if forgetful:
             self._once.warning(
                 queue,
                 "%s is %s: what this query has received and not committed when it ends may not come again. "
                 "If only the connection breaks, it is kept. Set a journal, or read an ordinary queue with "
                 "a copy of each message",
                 queue,
-                kind,
+                forgetful,
             )
 
-    def _judge(self, queue: str, told: Told, readers: Sequence[ReceiverStatus]) -> None:
+    def _judge(self, queue: str, answer: QueueAnswer, readers: Sequence[ReceiverStatus]) -> None:
         """Give up the connections whose subscription to ``queue`` the broker has forgotten."""
         subscribed = [(one.name, one.connection.connections, one.last_read(queue)) for one in readers]
-        self._forgotten.counted(queue, told)
+        self._forgotten.counts_all(queue, answer)
         settled = time.time() - max(one.connection.since for one in readers)
         if settled < _PERIOD or any(last is None for _, _, last in subscribed):
             self._forgotten.forget(queue)
             return
         delivered = sum(one.counts.delivered for one in readers)
-        why = self._forgotten.why(queue, told, tuple(subscribed), delivered)
+        why = self._forgotten.why(queue, answer, tuple(subscribed), delivered)
         for name, number, _ in subscribed if why else ():
             self._give_up(name, number, SubscriptionForgotten(f"{readers[0].connection.peer}: {why}"))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
-from spark_stomp.brokers.standing import Told, waits
+from spark_stomp.brokers.standing import QueueAnswer, waits
 from spark_stomp.logs import get_log
 from spark_stomp.quoting import counted, duration, listed
 from spark_stomp.receiver import ReceiverStatus
@@ -67,7 +67,7 @@ class QuerySnapshot:
     - ``proved``: whether there is evidence of the commit of all planned batches.
     - ``waiting``: rows that are in no committed batch.
     - ``rate``: messages received in a second.
-    - ``told``: what the broker told of the queues, by their names.
+    - ``answers``: what the broker told of the queues, by their names.
     """
 
     now: float
@@ -79,7 +79,7 @@ class QuerySnapshot:
     waiting: int
     rate: float
     in_empty_batch: bool = False
-    told: Mapping[str, Told] = field(default_factory=dict)
+    answers: Mapping[str, QueueAnswer] = field(default_factory=dict)
 
 
 def waiting_for(known: QuerySnapshot) -> Waiting:
@@ -134,9 +134,11 @@ def _end_of_run(known: QuerySnapshot, call: OffsetCall) -> Waiting:
     if seen.drain_until < float("inf"):
         ends += f", in {duration(max(0.0, seen.drain_until - known.now))} at most (maxDrainTime)"
     if seen.is_silent and seen.withheld:
-        left = min(WITHHELD_MAX - seen.silence, seen.drain_until - seen.now) - (known.now - seen.now)
+        seconds_left = min(WITHHELD_MAX - seen.silence, seen.drain_until - seen.now) - (known.now - seen.now)
         text = f"{counted(seen.withheld, 'message')} that wait there, that nobody has and that do not come"
-        return Waiting("withheld", f"the broker: {text}; the run ends in {duration(max(0.0, left))} at most")
+        return Waiting(
+            "withheld", f"the broker: {text}; the run ends in {duration(max(0.0, seconds_left))} at most"
+        )
     if not seen.new:
         return Waiting("drain", f"the broker: a first message; the run ends {ends}")
     return Waiting(
@@ -154,11 +156,11 @@ def _more_messages(known: QuerySnapshot, call: OffsetCall) -> Waiting:
         full = "" if why is None else f"; it is full ({why})"
         return Waiting("journal", f"the journal: {counted(known.waiting, 'message')} to become durable{full}")
     if least is not None and known.waiting < least and call.decision is not Decision.CUT:
-        left = call.limits.max_delay - seen.waited - (known.now - seen.now)
+        seconds_left = call.limits.max_delay - seen.waited - (known.now - seen.now)
         return Waiting(
             "messages",
             f"{counted(least - known.waiting, 'more message')} (minMessagesPerTrigger), "
-            f"{duration(max(0.0, left))} at most (maxTriggerDelay)",
+            f"{duration(max(0.0, seconds_left))} at most (maxTriggerDelay)",
         )
     if known.batch is None and known.now - seen.now < _STARTING:
         return Waiting("spark", "Spark, which starts its first batch")
@@ -191,11 +193,13 @@ def _missing(missing: Mapping[str, float | None]) -> Waiting:
 
 def _nothing_new(known: QuerySnapshot) -> Waiting:
     """With what the broker told of the queues since the query has nothing more of them."""
-    told = [known.told.get(queue) for queue in {name for one in known.statuses for name in one.destinations}]
+    answers = [
+        known.answers.get(queue) for queue in {name for one in known.statuses for name in one.destinations}
+    ]
     quiet = max(one.last_active for one in known.statuses)
-    every = [one for one in told if one is not None and one.asked_at >= quiet + _SETTLED]
+    every = [one for one in answers if one is not None and one.asked_at >= quiet + _SETTLED]
     on = "withheld" if any(one.standing.withheld for one in every) else "broker"
-    if every and (on == "withheld" or len(every) == len(told)):
+    if every and (on == "withheld" or len(every) == len(answers)):
         return Waiting(on, nothing_new(waits((one.standing for one in every), sum(one.own for one in every))))
     return Waiting(on, nothing_new(_EMPTY_OR_TAKEN))
 
@@ -236,33 +240,38 @@ class Monitor:
         self._worker.stop(0.0)
 
     def _run(self) -> None:
-        told = False
+        was_logged = False
         while self._worker.goes_on(_PERIOD):
             try:
                 self.observe(time.monotonic())
             except Exception:  # no figure may end the thread, and what it said last is no news
                 self.observed = Observed()
-                if not told:
+                if not was_logged:
                     log.exception("what the query waits for is not known")
-                told = True
+                was_logged = True
 
     def observe(self, now: float) -> None:
         """Look once. ``now`` is the monotonic time."""
         self._seen.append((now, self._counts()))
         (then, old), (_, new) = self._seen[0], self._seen[-1]
-        received, committed = (
-            (b - a) / (now - then) if now > then else 0.0 for a, b in zip(old, new, strict=True)
-        )
-        self._fastest = max(self._fastest, received + committed)
-        if received + committed < self._fastest * _SLOW:
-            self._fastest = received + committed
+        received, committed = (after - before for before, after in zip(old, new, strict=True))
+        seconds = now - then if now > then else float("inf")
+        rate = (received + committed) / seconds
+        self._fastest = max(self._fastest, rate)
+        if rate < self._fastest * _SLOW:
+            self._fastest = rate
             give_back_memory()
-        waiting = self._look(received)
+        waiting = self._look(received / seconds)
         on = None if waiting is None else waiting.on
         if on != self._on:
             self._on, self._began, self._due = on, now, now + _FIRST
             self._since = None if waiting is None else now
-        self.observed = Observed(waiting, by_the_clock(self._since), received=received, committed=committed)
+        self.observed = Observed(
+            waiting,
+            by_the_clock(self._since),
+            received_per_second=received / seconds,
+            committed_per_second=committed / seconds,
+        )
         waited = now - self._began
         if waiting is not None and now >= self._due:
             log.info("waiting for %s: %s so far", waiting.text, duration(waited))

@@ -130,6 +130,6 @@ def _is_without_jvm(error: Any) -> bool:
             *(frame.f_globals.get("__name__") for frame, _ in walk_tb(error.__traceback__)),
         ]
         return str(raised_in).startswith("py4j.")
-    kind = type(error)
-    told = _NO_ANSWER.get(kind.__name__) if kind.__module__ == "py4j.protocol" else None
-    return told is not None and told.match(str(error)) is not None
+    error_class = type(error)
+    no_answer = _NO_ANSWER.get(error_class.__name__) if error_class.__module__ == "py4j.protocol" else None
+    return no_answer is not None and no_answer.match(str(error)) is not None

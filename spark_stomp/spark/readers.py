@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
-from spark_stomp.arrow import Oddity, decode_frames
+from spark_stomp.arrow import Flaw, decode_frames
 from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.columns import Projection
 from spark_stomp.errors import StompError
 from spark_stomp.logs import lines_about
 from spark_stomp.options import SourceOptions
-from spark_stomp.source.odd_messages import OddMessages
+from spark_stomp.source.flaws import FlawCounts
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime
@@ -183,12 +183,12 @@ class StompBatchReader(DataSourceReader):
 
     @plain_iterator
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        odd, stream = OddMessages(), partition.value and stream_name(partition.value)
+        flaws, stream = FlawCounts(), partition.value and stream_name(partition.value)
         with lines_about(query=query_name(self._options)):
             for batch, dialect in batch_read(self._options, partition.value):
-                rules, found = self._rows.rules(dialect, stream), Counter[Oddity]()
+                rules, found = self._rows.rules(dialect, stream), Counter[Flaw]()
                 yield decode_frames(batch, self._rows.projection, rules, found)
-                odd.take(found)
+                flaws.take(found)
 
 
 STREAM_READER: type[StompStreamReader] = StompStreamReader

@@ -85,7 +85,7 @@ def sink_columns(
     own = {column.name for column in SINK_COLUMNS}
     given = {field.name: field.dataType.simpleString() for field in schema.fields}
     further = {name: given[name] for name in (*headers, *keys) if name in given and name not in own}
-    named = tuple(Column(name, (kind,), True, "") for name, kind in further.items())
+    named = tuple(Column(name, (spark_type,), True, "") for name, spark_type in further.items())
     problems = _problems(schema.fields, SINK_COLUMNS + named, "the sink", nulls_refused=False)
     if "body" not in given:
         problems.append("the sink needs a column `body` (binary or string)")
@@ -95,9 +95,9 @@ def sink_columns(
         f"headerColumns names `{name}`, a column of the sink's own" for name in headers if name in own
     ]
     problems += [
-        f"column `{name}` is {kind}, which cannot be text; cast it"
-        for name, kind in further.items()
-        if kind in (HEADER_MAP, HEADER_LIST) or arrow_type(kind) is None
+        f"column `{name}` is {spark_type}, which cannot be text; cast it"
+        for name, spark_type in further.items()
+        if spark_type in (HEADER_MAP, HEADER_LIST) or arrow_type(spark_type) is None
     ]
     if "headers" in keys:
         problems.append("dedupKey names `headers`, and a map has no order")

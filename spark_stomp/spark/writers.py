@@ -196,20 +196,20 @@ def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+def _array(values: list[Any], data_type: pa.DataType) -> pa.Array:
     try:
-        return pa.array(values, kind)
+        return pa.array(values, data_type)
     except UnicodeEncodeError:
-        return _with_surrogates(values, kind)
+        return _with_surrogates(values, data_type)
 
 
-def _with_surrogates(values: list[Any], kind: pa.DataType) -> pa.Array:
+def _with_surrogates(values: list[Any], data_type: pa.DataType) -> pa.Array:
     """An array of strings, or of maps of strings. Some contain lone surrogates, which UTF-8 cannot express.
 
     A surrogate becomes bytes that are not UTF-8, as in Spark 4.1 and later. An error here could not tell
     which row it is; the encoder finds these bytes later, and its error names the row.
     """
-    if pa.types.is_map(kind):
+    if pa.types.is_map(data_type):
         pairs = [pair for value in values for pair in value or ()]
         ends = accumulate((len(value or ()) for value in values), initial=0)
         offsets = [None if value is None else start for start, value in zip(ends, values, strict=False)]

@@ -40,7 +40,7 @@ class Figure:
     column: int = 0
     summed: bool = False
     passing: bool = False
-    kind: ClassVar[str | None] = None
+    metric_type: ClassVar[str | None] = None
     key: str = field(init=False)
     meaning: str = field(init=False)
     get: Callable[[Any], Any] = field(init=False)
@@ -72,13 +72,13 @@ class Figure:
 class Gauge(Figure):
     """A number that may grow and shrink, or a boolean."""
 
-    kind = "gauge"
+    metric_type = "gauge"
 
 
 class Counter(Figure):
     """A number that only grows within a run."""
 
-    kind = "counter"
+    metric_type = "counter"
 
     @property
     def metric_name(self) -> str:
@@ -144,7 +144,7 @@ class Part:
         """
         for figure in cls.figures():
             value = shown.get(figure.key)
-            if figure.kind is None or value is None:
+            if figure.metric_type is None or value is None:
                 continue
             try:
                 number = figure.number(value)

@@ -198,9 +198,9 @@ def _refuse_what_is_there(options: SourceOptions | SinkOptions) -> None:
     except OSError:
         return
     if not stat.S_ISREG(mode):
-        kinds = {stat.S_IFDIR: "folder: name a file in it, such as status.json", stat.S_IFIFO: "pipe"}
-        kind = kinds.get(stat.S_IFMT(mode), "device or a socket")
-        raise OptionError(f"statusFile {path} is a {kind}")
+        file_types = {stat.S_IFDIR: "folder: name a file in it, such as status.json", stat.S_IFIFO: "pipe"}
+        file_type = file_types.get(stat.S_IFMT(mode), "device or a socket")
+        raise OptionError(f"statusFile {path} is a {file_type}")
 
 
 def within(timeout: float, work: Callable[[], T], instead: T) -> T:

@@ -139,17 +139,17 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
     for status in every:
         # Checkpoints of several queries may have the same last part. The file tells them apart.
         labels = {"query": status["query"], "file": status.get("file", "")}
-        over = is_over(status)
+        abandoned = nobody_writes(status)
         for part, figures, own in _parts(status):
             for figure, number in part.numbers(figures):
-                if over and is_rate(figure):
+                if abandoned and is_rate(figure):
                     continue
                 word = {"on": figures[figure.key]} if isinstance(figure, Word) else {}
                 every_label = (labels | own | word).items()
                 named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in every_label)
                 name = part.metric_of(figure)
                 meaning = figure.meaning.replace("\\", "\\\\")
-                series = metrics[f"# HELP {name} {meaning}\n# TYPE {name} {figure.kind}\n"]
+                series = metrics[f"# HELP {name} {meaning}\n# TYPE {name} {figure.metric_type}\n"]
                 if named in series:
                     # Prometheus would refuse the whole text.
                     raise ValueError(f"two statuses have the same labels: {shown(named, 300)}")
@@ -157,7 +157,7 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
     return "".join(head + "".join(series.values()) for head, series in metrics.items())
 
 
-def is_over(status: Status) -> bool:
+def nobody_writes(status: Status) -> bool:
     """Whether nobody writes this status any more: the query has ended, or its process was killed."""
     written = status.get("written_at")
     silent = written is not None and time.time() - moment(written) > _SILENT

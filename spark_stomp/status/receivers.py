@@ -24,7 +24,7 @@ class RowCounts:
 
 
 @dataclass(frozen=True)
-class Unfit:
+class UnfitBodies:
     """Bodies of a destination that do not fit the schema: the first one's reason, and when, since 1970."""
 
     bodies: int
@@ -46,16 +46,16 @@ class Observed:
     """What was seen of a query that runs.
 
     ``since`` is when the wait began, ``batch_since`` when the end of the batch was chosen in which Spark is,
-    ``committed_at`` when the last commit was proved, all in seconds since 1970. ``received`` and
-    ``committed`` are messages a second, over the last ten seconds.
+    ``committed_at`` when the last commit was proved, all in seconds since 1970. ``received_per_second``
+    and ``committed_per_second`` are over the last ten seconds.
     """
 
     waiting: Waiting | None = None
     since: float | None = None
     batch_since: float | None = None
     committed_at: float | None = None
-    received: float = 0.0
-    committed: float = 0.0
+    received_per_second: float = 0.0
+    committed_per_second: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -240,8 +240,8 @@ class TotalsPart(Part):
     leaves_more: bool
     of_receivers: list[Figures]
     observed: Observed = field(default_factory=Observed)
-    odd: Mapping[str, int] = field(default_factory=dict)
-    left_there: int = 0
+    flaws: Mapping[str, int] = field(default_factory=dict)
+    withheld_count: int = 0
 
     @Counter(label="rows")
     def rows(self) -> int:
@@ -251,12 +251,12 @@ class TotalsPart(Part):
     @Gauge(label="committed/s", passing=True)
     def rows_per_second(self) -> float:
         """`rows` a second, over the last ten seconds."""
-        return round(self.observed.committed, 1)
+        return round(self.observed.committed_per_second, 1)
 
     @Gauge(label="received/s", passing=True)
     def received_per_second(self) -> float:
         """`delivered` a second, over the last ten seconds."""
-        return round(self.observed.received, 1)
+        return round(self.observed.received_per_second, 1)
 
     @Gauge(label="waiting")
     def rows_waiting(self) -> int:
@@ -266,27 +266,27 @@ class TotalsPart(Part):
     @Counter(trouble=True, label="headers not text")
     def headers_not_text(self) -> int:
         """Messages that tasks have read with a header's value that is not UTF-8, or has a NUL."""
-        return self.odd.get("headers_not_text", 0)
+        return self.flaws.get("headers_not_text", 0)
 
     @Counter(trouble=True, label="bodies undecoded")
     def bodies_undecoded(self) -> int:
         """Bodies that are marked as AMQP 1.0 and cannot be decoded, or as a map of StompJMS."""
-        return self.odd.get("bodies_undecoded", 0)
+        return self.flaws.get("bodies_undecoded", 0)
 
     @Counter(trouble=True, label="bodies lost")
     def bodies_lost(self) -> int:
         """Messages whose headers say that the broker has left the content out."""
-        return self.odd.get("bodies_lost", 0)
+        return self.flaws.get("bodies_lost", 0)
 
     @Counter()
     def bodies_hollow(self) -> int:
         """Messages with a body, such as an empty one, that the broker sends for what it leaves out, too."""
-        return self.odd.get("bodies_hollow", 0)
+        return self.flaws.get("bodies_hollow", 0)
 
     @Counter(trouble=True, label="bodies unfit")
     def bodies_unfit(self) -> int:
         """Bodies that do not fit the fields of the schema; a batch that is read again counts again."""
-        return self.odd.get("bodies_unfit", 0)
+        return self.flaws.get("bodies_unfit", 0)
 
     @Gauge(label="more waiting")
     def more_waiting(self) -> bool:
@@ -296,7 +296,7 @@ class TotalsPart(Part):
     @Gauge(label="withheld")
     def withheld(self) -> int:
         """At the end of a run: messages that wait at the broker, that nobody has, and that did not come."""
-        return self.left_there
+        return self.withheld_count
 
     @Figure()
     def receivers(self) -> int:

@@ -103,12 +103,12 @@ class TaskFigures:
         for name in (one.name for one in fields(self)):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def latency(self, part: float) -> float | None:
+    def latency(self, fraction: float) -> float | None:
         """Seconds within which this fraction of the messages had their receipts; None without messages."""
         counted = np.cumsum(self._latencies)
         if not counted[-1]:
             return None
-        step = int(np.searchsorted(counted, part * counted[-1]))
+        step = int(np.searchsorted(counted, fraction * counted[-1]))
         return float(_LEAST * 2 ** ((step + 1) / _STEPS))
 
 
@@ -151,7 +151,7 @@ class SinkPart(Part):
     @Figure()
     def options(self) -> dict[str, str | None]:
         """The options that the sink was given; null in place of what may be a secret."""
-        return dict(self.of.told)
+        return dict(self.of.given_texts)
 
     @Time()
     def started_at(self) -> float | None:

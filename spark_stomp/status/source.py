@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from spark_stomp.errors import StompError
 from spark_stomp.status.figure import VERSION, Counter, Figure, Gauge, Part, Time, Word
-from spark_stomp.status.receivers import Figures, Observed, ReceiverPart, TotalsPart, Unfit
+from spark_stomp.status.receivers import Figures, Observed, ReceiverPart, TotalsPart, UnfitBodies
 
 if TYPE_CHECKING:
-    from spark_stomp.brokers.standing import Told
+    from spark_stomp.brokers.standing import QueueAnswer
     from spark_stomp.journal import Journal
     from spark_stomp.receiver import DedupIndex
 
@@ -113,37 +113,37 @@ class QueuePart(Part):
 
     prefix = "queue_"
 
-    told: Told
+    answer: QueueAnswer
 
     @Gauge(label="ready", passing=True)
     def ready(self) -> int | None:
         """Messages that wait there; null in all figures that the broker does not know yet."""
-        return self.told.standing.ready
+        return self.answer.standing.ready
 
     @Gauge(label="un-acked", passing=True)
     def unacked(self) -> int | None:
         """Messages that consumers have and have not acknowledged."""
-        return self.told.standing.unacked
+        return self.answer.standing.unacked
 
     @Gauge(label="consumers", passing=True)
     def consumers(self) -> int | None:
         """How many consumers the queue has, those of this query among them."""
-        return self.told.standing.consumers
+        return self.answer.standing.consumers
 
     @Figure(passing=True)
     def alarm(self) -> str | None:
         """Why the broker takes no messages for it; null if nothing is known."""
-        return self.told.standing.alarm
+        return self.answer.standing.alarm
 
     @Figure(passing=True)
     def forgetful(self) -> str | None:
         """What kind of queue it is, if the broker may not deliver again what comes back; null otherwise."""
-        return self.told.standing.forgetful or None
+        return self.answer.standing.forgetful or None
 
     @Time(passing=True)
     def told_at(self) -> float:
         """When the broker told it."""
-        return self.told.at
+        return self.answer.at
 
 
 @dataclass(frozen=True)
@@ -152,27 +152,27 @@ class UnfitPart(Part):
 
     prefix = "unfit_"
 
-    told: Unfit
+    unfit: UnfitBodies
 
     @Counter(label="unfit", trouble=True)
     def bodies(self) -> int:
         """How many there are."""
-        return self.told.bodies
+        return self.unfit.bodies
 
     @Figure()
     def reason(self) -> str:
         """Why the first of them does not fit."""
-        return self.told.reason
+        return self.unfit.reason
 
     @Time(label="since")
     def first_at(self) -> float:
         """When the first of them was read."""
-        return self.told.first
+        return self.unfit.first
 
     @Time()
     def last_at(self) -> float:
         """When the last of them was read."""
-        return self.told.last
+        return self.unfit.last
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class QueryPart(Part):
     is_stopping: bool = False
     number: int = 1
     observed: Observed = field(default_factory=Observed)
-    told: tuple[tuple[str, str | None], ...] = ()
+    given_texts: tuple[tuple[str, str | None], ...] = ()
     of_queues: Figures = field(default_factory=dict)
     sharing: tuple[str, ...] = ()
     of_unfit: Figures = field(default_factory=dict)
@@ -302,7 +302,7 @@ class QueryPart(Part):
     @Figure()
     def options(self) -> dict[str, str | None]:
         """The options that the source was given; null in place of what may be a secret."""
-        return dict(self.told)
+        return dict(self.given_texts)
 
     @Figure()
     def totals(self) -> Figures:

@@ -242,10 +242,10 @@ def connect_any(host: str, port: int, deadline: Deadline) -> socket.socket:
     """
     addresses = ADDRESSES.in_order(look_up(host, port, deadline), lambda one: name_of(one[4]))
     failure = OSError("the host has no address")
-    for place, (family, kind, protocol, _, address) in enumerate(addresses):
+    for place, (family, socket_type, protocol, _, address) in enumerate(addresses):
         share = deadline.left(LEAST) / (len(addresses) - place)
         try:
-            return _connect_one(socket.socket(family, kind, protocol), address, share)
+            return _connect_one(socket.socket(family, socket_type, protocol), address, share)
         except OSError as error:
             ADDRESSES.failed(name_of(address))
             failure = error

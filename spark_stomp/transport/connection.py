@@ -299,7 +299,7 @@ class Connection:
         """
         missing, begun = dict(requests), self._clock() - self.rested
         while missing:
-            events = (poll or self.poll)(max(0.0, self._left(begun, timeout)))
+            events = (poll or self.poll)(max(0.0, self._seconds_left(begun, timeout)))
             ambiguous, others = others_wait(), list[Event]()
             for event in events:
                 if isinstance(event, ReceiptReceived) and missing.pop(event.receipt_id, None) is not None:
@@ -315,7 +315,7 @@ class Connection:
                 else:
                     others.append(event)
             take(others)
-            if missing and self._left(begun, timeout) <= 0:
+            if missing and self._seconds_left(begun, timeout) <= 0:
                 raise self._late(next(iter(missing.values())), timeout)
 
     def _late(self, what: str, timeout: float) -> ReceiptTimeout:
@@ -325,7 +325,7 @@ class Connection:
             late.verdict = "passes"
         return late
 
-    def _left(self, begun: float, timeout: float) -> float:
+    def _seconds_left(self, begun: float, timeout: float) -> float:
         """Seconds left of a ``timeout`` that began at ``begun``. Time that was rested does not count."""
         return begun + timeout - (self._clock() - self.rested)
 

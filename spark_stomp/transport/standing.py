@@ -19,9 +19,9 @@ from spark_stomp.brokers.standing import (
     ByStomp,
     HttpAnswer,
     LoginNotAccepted,
-    NotTold,
     Question,
     Standing,
+    TellsNothing,
 )
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import LoginRefused, ReceiptTimeout, UnsupportedError
@@ -47,15 +47,15 @@ def standing(
     With ``selector`` also how many of its messages that wants, if the broker tells. A wildcard of ActiveMQ
     has the sums of its queues.
 
-    Raises UnsupportedError, with the reason, if the broker does not tell it, NotTold if it tells nothing of
-    any queue, LoginNotAccepted if that is the login; BrokerError if the broker ends the connection, as while
-    it stops; and what ``open_connection`` raises.
+    Raises UnsupportedError, with the reason, if the broker does not tell it, TellsNothing if it tells nothing
+    of any queue, LoginNotAccepted if that is the login; BrokerError if the broker ends the connection, as
+    while it stops; and what ``open_connection`` raises.
     """
     if not dialect.is_queue(destination):
         raise UnsupportedError("only queues have such figures")
     by = dialect.asks.by
     if by is None:
-        raise NotTold(f"how to ask this broker ({dialect.name}) is not known")
+        raise TellsNothing(f"how to ask this broker ({dialect.name}) is not known")
     try:
         if isinstance(by, ByHttp):
             return by.standing(_fetched(options, by, destination))
@@ -71,8 +71,8 @@ def _answers(
 ) -> dict[str, list[bytes]]:
     """The answers to questions, by their names: none, one, or several.
 
-    Raises NotTold if the last one does not come or the broker refuses; LoginNotAccepted; and BrokerError if
-    the broker ends the connection before it is asked, or for a while.
+    Raises TellsNothing if the last one does not come or the broker refuses; LoginNotAccepted; and BrokerError
+    if the broker ends the connection before it is asked, or for a while.
     """
     token, found = secrets.token_hex(8), {name: list[bytes]() for name in questions}
     try:
@@ -87,11 +87,11 @@ def _answers(
         deadline = Deadline.after(_TIMEOUT)
         while not found[[*questions][-1]]:
             if deadline.passed:
-                raise NotTold(by.only)
+                raise TellsNothing(by.only)
             for event in connection.poll(deadline.left()):
                 if isinstance(event, ErrorReceived):
                     reason = connection.error_of(event)
-                    raise reason if reason.verdict == "passes" else NotTold(by.only)
+                    raise reason if reason.verdict == "passes" else TellsNothing(by.only)
                 if isinstance(event, Frame) and (of := event.get("correlation-id", "")).startswith(token):
                     found[of.removeprefix(token)].append(event.body)
     return found
@@ -100,7 +100,7 @@ def _answers(
 def _fetched(options: ConnectionOptions, by: ByHttp, destination: str) -> dict[str, HttpAnswer]:
     """The answers at the paths, by their names. Raises UnsupportedError, which shows no secret."""
     if options.management_url is None:
-        raise NotTold(by.only)
+        raise TellsNothing(by.only)
     password, answers = password_of(options) or "", {}
     login = base64.b64encode(f"{options.login or ''}:{password}".encode()).decode()
     headers, deadline = {"Authorization": f"Basic {login}"}, Deadline.after(_TIMEOUT)
@@ -115,8 +115,8 @@ def _fetched(options: ConnectionOptions, by: ByHttp, destination: str) -> dict[s
             raise UnsupportedError(f"managementUrl cannot be asked: {why}") from None
         if answer.status not in (HTTPStatus.OK, by.accepted.get(name)):
             # A password that is refused is not sent again.
-            kind = LoginNotAccepted if answer.status == HTTPStatus.UNAUTHORIZED else UnsupportedError
-            raise kind(f"managementUrl answers {answer.status} to {path}: {by.refused(answer.status)}")
+            error_class = LoginNotAccepted if answer.status == HTTPStatus.UNAUTHORIZED else UnsupportedError
+            raise error_class(f"managementUrl answers {answer.status} to {path}: {by.refused(answer.status)}")
         answers[name] = answer
     return answers
 

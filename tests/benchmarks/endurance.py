@@ -167,8 +167,8 @@ def main() -> None:
         if lived:
             process.communicate(b"\n", timeout=START)
         print(report(folder, confirmed, lived=lived))
-        told = json.loads((folder / "samples.json").read_text())
-        draw_endurance(told, batches_of(folder), describe_machine(), PLOT)
+        recorded = json.loads((folder / "samples.json").read_text())
+        draw_endurance(recorded, batches_of(folder), describe_machine(), PLOT)
 
 
 def sample(pid: int) -> dict[str, Any]:
@@ -215,12 +215,12 @@ def report(folder: Path, confirmed: np.ndarray, *, lived: bool) -> str:
 
 
 def _lines(folder: Path, confirmed: np.ndarray, *, lived: bool) -> Iterator[str]:
-    told = json.loads((folder / "samples.json").read_text())
-    samples, batches = told["samples"], batches_of(folder)
+    recorded = json.loads((folder / "samples.json").read_text())
+    samples, batches = recorded["samples"], batches_of(folder)
     read = np.fromfile(folder / "numbers", np.int64)
     hours = (samples[-1]["at"] - samples[0]["at"]) / 3600
     end = "ran to the end" if lived else "ended before"
-    yield f"{hours:.2f} hours, {len(told['faults'])} faults; the query {end}"
+    yield f"{hours:.2f} hours, {len(recorded['faults'])} faults; the query {end}"
     again = len(read) - len(np.unique(read))
     yield (
         f"{len(confirmed):,} messages confirmed to producers, {_missing(folder, confirmed)} missing, "

@@ -188,14 +188,16 @@ def _name_line(axis: Any, name: str, x: float, y: float, *, below: bool) -> None
 
 
 def draw_endurance(
-    told: Mapping[str, Any], batches: Sequence[Mapping[str, Any]], machine: Mapping[str, str], file: Path
+    recorded: Mapping[str, Any], batches: Sequence[Mapping[str, Any]], machine: Mapping[str, str], file: Path
 ) -> Path:
     """Memory of each kind of process, below it the latency, of a long run, with the moments of faults."""
     figure, (memory, latency) = _figure(8.5, 6, rows=2)
-    begin, end = (told["samples"][place]["at"] for place in (0, -1))
+    begin, end = (recorded["samples"][place]["at"] for place in (0, -1))
     colours = {"JVM": _LINES["JVM"], "readers": _LINES["driver Python"], "workers": _LINES["worker"]}
     for kind, colour in colours.items():
-        points = [((one["at"] - begin) / 60, one[kind]["memory"]) for one in told["samples"] if kind in one]
+        points = [
+            ((one["at"] - begin) / 60, one[kind]["memory"]) for one in recorded["samples"] if kind in one
+        ]
         memory.plot(*zip(*points, strict=True), color=colour, label=_PROCESSES.get(kind, kind), linewidth=1.4)
     memory.set(ylabel="memory of its own, MiB", ylim=(0, None))
     rows = [((one["at"] - begin) / 60, one["p50"]) for one in batches if one["rows"] and one["at"] >= begin]
@@ -205,7 +207,7 @@ def draw_endurance(
     latency.plot(minutes, middle, color="#2f7d2f", linewidth=1.4, label="their median")
     latency.set(xlabel="minutes", ylabel="seconds from sending to a row (log)", yscale="log")
     latency.yaxis.set_major_formatter("{x:g}")
-    struck = [(at - begin) / 60 for at, _ in told["faults"]]
+    struck = [(at - begin) / 60 for at, _ in recorded["faults"]]
     for axis in (memory, latency):
         place = {"transform": axis.get_xaxis_transform(), "clip_on": False}
         axis.plot(struck, [0.0] * len(struck), "|", color="#b02020", markersize=9, label="a fault", **place)

@@ -115,12 +115,12 @@ def test_every_message_arrives(
         side = Side(SparkDriver(tmp_path, "files", queue, options), (proxy,))
         chance = random.Random(f"{SEED} {name}")
         chaos = Chaos(broker, [side], chance, SECONDS / len(SETUPS))
-        told = tell(chaos, f"{name}, {mode}", capsys)
+        circumstances = tell(chaos, f"{name}, {mode}", capsys)
         with Load(broker, queue) as load, side.driver:
-            audit = survive(chaos, load, [queue], told)
-    assert not audit.missing and not audit.unknown, f"{audit}; {told}"
+            audit = survive(chaos, load, [queue], circumstances)
+    assert not audit.missing and not audit.unknown, f"{audit}; {circumstances}"
     if mode != "plain":
-        assert not audit.duplicates, f"{audit}; {told}"
+        assert not audit.duplicates, f"{audit}; {circumstances}"
     record(chaos, f"chaos, {name}", f"{name}, {mode}", SECONDS / len(SETUPS), audit)
 
 
@@ -141,18 +141,18 @@ def test_from_queue_to_queue_every_id_arrives_once(
         ]
         chance = random.Random(f"{SEED} {name} relay")
         chaos = Chaos(broker, sides, chance, SECONDS / len(RELAYS))
-        told = tell(chaos, f"{name}, queue to queue", capsys)
+        circumstances = tell(chaos, f"{name}, queue to queue", capsys)
         with Load(broker, queues[0]) as load, sides[0].driver, sides[1].driver:
-            audit = survive(chaos, load, queues, told)
-    assert not audit.missing and not audit.unknown and not audit.duplicates, f"{audit}; {told}"
+            audit = survive(chaos, load, queues, circumstances)
+    assert not audit.missing and not audit.unknown and not audit.duplicates, f"{audit}; {circumstances}"
     record(chaos, f"chaos from queue to queue, {name}", name, SECONDS / len(RELAYS), audit)
 
 
 def tell(chaos: Chaos, setup: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What repeats the run, shown before it, so that one that hangs can be repeated, too."""
-    told = f"seed {SEED}, {setup}: " + ", ".join(map(str, chaos.schedule))
-    show(told, capsys)
-    return told
+    circumstances = f"seed {SEED}, {setup}: " + ", ".join(map(str, chaos.schedule))
+    show(circumstances, capsys)
+    return circumstances
 
 
 def record(chaos: Chaos, place: str, setup: str, seconds: float, audit: Audit) -> None:
@@ -161,11 +161,11 @@ def record(chaos: Chaos, place: str, setup: str, seconds: float, audit: Audit) -
         put(place, f"- {setup}: {seconds:g} s, {len(chaos.schedule)} faults, {audit}.\n")
 
 
-def survive(chaos: Chaos, load: Load, queues: Sequence[str], told: str) -> Audit:
+def survive(chaos: Chaos, load: Load, queues: Sequence[str], circumstances: str) -> Audit:
     """All of the schedule, and after it the end of the queues."""
     run(chaos)
     load.stop()
-    finish(chaos, load, queues, told)
+    finish(chaos, load, queues, circumstances)
     return load.audit(chaos.driver.rows())
 
 
@@ -185,7 +185,7 @@ def run(chaos: Chaos) -> None:
         happening.deed()
 
 
-def finish(chaos: Chaos, load: Load, queues: Sequence[str], told: str) -> None:
+def finish(chaos: Chaos, load: Load, queues: Sequence[str], circumstances: str) -> None:
     """Without further faults, until all is read and ACKed; then the orderly end."""
     chaos.heal()
 
@@ -200,6 +200,6 @@ def finish(chaos: Chaos, load: Load, queues: Sequence[str], told: str) -> None:
         standing = [chaos.broker.standing(queue) for queue in queues]
         audit = load.audit(chaos.driver.rows())
         logs = "\n".join(side.driver.log for side in chaos.sides)
-        raise AssertionError(f"{error}: {audit}; {standing}; {told}\n{logs}") from None
+        raise AssertionError(f"{error}: {audit}; {standing}; {circumstances}\n{logs}") from None
     for side in chaos.sides:
         side.driver.stop()

@@ -78,7 +78,7 @@ class Query:
         self.run.commit()
         wait_until(lambda: self.broker.queue(QUEUE).depth == 0, what="all ACKs")
 
-    def left(self, planned: list[bytes]) -> list[bytes]:
+    def uncommitted(self, planned: list[bytes]) -> list[bytes]:
         """Of a planned batch what the broker still has once the journal is gone: all, unless it was ACKed."""
         return [] if self.options["ackAfter"] == "journal" else planned
 
@@ -171,17 +171,17 @@ class TestRefused:
         self, begun: Query, devbroker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         begun.journal.rename(tmp_path / "elsewhere")
-        told = r"up to message 20, 10 of them in a batch that is not committed, .*moved away or deleted"
-        with pytest.raises(JournalMissing, match=told):
+        problem = r"up to message 20, 10 of them in a batch that is not committed, .*moved away or deleted"
+        with pytest.raises(JournalMissing, match=problem):
             begun.begin().read()
         # Tolerated, it goes on with what comes.
         run = begun.again(failOnDataLoss="false")
         assert run.read() == []
-        assert re.search(f"failOnDataLoss=false: .*{told}", caplog.text)
+        assert re.search(f"failOnDataLoss=false: .*{problem}", caplog.text)
         run.commit()
         devbroker.publish_many(QUEUE, texts(20, 5))
-        left = begun.left(texts(10, 10))
-        assert bodies(run.take(len(left) + 5)) == left + texts(20, 5)
+        uncommitted = begun.uncommitted(texts(10, 10))
+        assert bodies(run.take(len(uncommitted) + 5)) == uncommitted + texts(20, 5)
 
     def test_the_option_that_was_left_out(self, begun: Query, caplog: pytest.LogCaptureFixture) -> None:
         with pytest.raises(JournalMissing, match="the option journal is not set"):
@@ -278,8 +278,8 @@ class TestRefused:
         query.end()
         query.committed, query.planned = original
         assert bodies(query.begin().read()) == bodies(planned)
-        told = "the checkpoint knows of commits up to 10 of the journal, the journal of commits up to 20"
-        assert caplog.text.count(told) == 1
+        warning = "the checkpoint knows of commits up to 10 of the journal, the journal of commits up to 20"
+        assert caplog.text.count(warning) == 1
 
     def test_a_first_batch_whose_copy_went_on(self, query: Query, caplog: pytest.LogCaptureFixture) -> None:
         planned = query.receive(0, 10)
@@ -315,8 +315,8 @@ class TestRefused:
         run = begun.again(failOnDataLoss="false")
         assert run.read() == []
         run.commit()
-        left = begun.left(texts(20, 10))
-        assert bodies(run.take(len(left) + 10)) == left + texts(30, 10)
+        uncommitted = begun.uncommitted(texts(20, 10))
+        assert bodies(run.take(len(uncommitted) + 10)) == uncommitted + texts(30, 10)
 
     @pytest.mark.rule("J.13")
     def test_an_older_copy_of_the_checkpoint(self, query: Query, monkeypatch: pytest.MonkeyPatch) -> None:

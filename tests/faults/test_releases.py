@@ -34,13 +34,13 @@ MESSAGES = 50
 
 
 def through_all(
-    driver: SparkDriver, send: Callable[[list[bytes]], object], is_over: Callable[[], bool]
+    driver: SparkDriver, send: Callable[[list[bytes]], object], all_acked: Callable[[], bool]
 ) -> None:
     """Run ``driver`` under each release: it finishes what was planned and all else, and dies in a batch.
 
     Each reads the status that the one before has left.
 
-    ``is_over``: the broker has all ACKs.
+    ``all_acked``: the broker has all ACKs.
     """
     sent: list[str] = []
 
@@ -51,7 +51,7 @@ def through_all(
 
     def has_all() -> bool:
         assert driver.running, f"{driver.python}: {driver.log}"
-        there = set(driver.rows()) >= set(sent) and is_over()
+        there = set(driver.rows()) >= set(sent) and all_acked()
         return there and read_status(checkpoint)["totals"]["rows"] >= MESSAGES
 
     checkpoint = driver.options["checkpointLocation"]
@@ -85,11 +85,11 @@ def test_a_queue(devbroker: DevBroker, options: dict[str, str], tmp_path: Path) 
     given |= {"url": devbroker.url, "checkpointLocation": str(tmp_path / "checkpoint")}
     queue = devbroker.queue
 
-    def is_over() -> bool:
+    def all_acked() -> bool:
         return not queue(QUEUE).depth and not queue(QUEUE).unacked
 
     driver = SparkDriver(tmp_path, "batches", QUEUE, given)
-    through_all(driver, lambda bodies: devbroker.publish_many(QUEUE, bodies), is_over)
+    through_all(driver, lambda bodies: devbroker.publish_many(QUEUE, bodies), all_acked)
 
 
 @pytest.mark.rule("R.1")

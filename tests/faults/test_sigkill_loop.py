@@ -201,21 +201,21 @@ Tell = Callable[..., None]
 def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
     """Fails if anything was lost; shows the result. A run of the usual length puts it into the page too."""
 
-    def told(loop: Loop, audit: Audit, place: str, case: str, ids: bool = False) -> None:
+    def judge(loop: Loop, audit: Audit, place: str, case: str, ids: bool = False) -> None:
         assert not audit.missing and not audit.unknown, f"{audit}; {loop}"
         by = ", ".join(f"{count} after {name}" for name, count in loop.doubles.items() if count)
         stuck = f", {loop.stuck} stuck until the broker was restarted" if loop.stuck else ""
         line = f"- {case}: {len(loop.schedule)} rounds, {audit}{f' ({by})' if by else ''}{stuck}."
         if ids:
             # What a sink that knows the ids would make of it.
-            left = loop.second_rows_by_id()
-            line = f"{line[:-1]}, {left} by `stable_id`."
-            assert not left, f"{line}; {loop}"
+            second_rows = loop.second_rows_by_id()
+            line = f"{line[:-1]}, {second_rows} by `stable_id`."
+            assert not second_rows, f"{line}; {loop}"
         show(f"{place}\n{line}", capsys)
         if USUAL["ROUNDS"] <= ROUNDS:
             put(place, f"{line}\n")
 
-    return told
+    return judge
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def relay(broker: Broker, folder: Path, points: Points, deaths: int) -> tuple[Au
     return load.audit(drained_once(broker, second, folder)), arrived
 
 
-def check(broker: Broker, audit: Audit, arrived: int, told: str) -> None:
-    said = f"{audit}, {arrived} in the second queue; {told}"
+def check(broker: Broker, audit: Audit, arrived: int, circumstances: str) -> None:
+    said = f"{audit}, {arrived} in the second queue; {circumstances}"
     assert not audit.missing and not audit.unknown and not audit.duplicates, said
     if broker.dialect == "artemis":
         # It dropped what was sent again. What was never confirmed to the load may be there all the same.

@@ -33,6 +33,6 @@ def telling_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPoo
 
 
 @pytest.fixture(params=["rabbitmq", "activemq", "artemis"])
-def told(request: pytest.FixtureRequest, broker_pool: BrokerPool, telling_pool: BrokerPool) -> Broker:
+def telling(request: pytest.FixtureRequest, broker_pool: BrokerPool, telling_pool: BrokerPool) -> Broker:
     """A broker that tells how much waits."""
     return (telling_pool if request.param in TELLING else broker_pool).get(request.param)

@@ -46,17 +46,19 @@ class Watched:
         wait_until(shows, what=str(wanted))
         return figures
 
-    def wait_agreed(self, left: int, **wanted: object) -> Figures:
+    def wait_agreed(self, depth: int, **wanted: object) -> Figures:
         """The figures, once they are these and the broker says the same.
 
-        ``left`` messages are in the queue, the un-acked ones among them.
+        ``depth`` messages are in the queue, the un-acked ones among them.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
             figures, standing = self.wait(**wanted), self._broker.standing(self.queue)
-            if sum(standing) == left and standing.unacked == figures["unacked"] == self.figures["unacked"]:
+            if sum(standing) == depth and standing.unacked == figures["unacked"] == self.figures["unacked"]:
                 return figures
-            assert time.monotonic() < deadline, f"{left} left; the broker says {standing}, the file {figures}"
+            assert time.monotonic() < deadline, (
+                f"{depth} wanted; the broker says {standing}, the file {figures}"
+            )
 
 
 @pytest.fixture
@@ -85,40 +87,42 @@ def test_the_status_agrees_with_the_broker(broker: Broker, queue: str, watched: 
         with Run(options, reconnectTimeout="2m") as query:
             # A full window.
             rows = len(query.batch())
-            full = watched.wait_agreed(left=100, connected=True)
+            full = watched.wait_agreed(depth=100, connected=True)
             assert full["unacked"] == full["delivered"] == full["received"]
             # Of messages that came this moment it is 0, as time is counted in milliseconds.
             assert 0.0 <= full["oldest_unacked_seconds"] < PATIENCE
             # What is committed, the broker has forgotten, and sends as many others.
             query.commit()
-            after = watched.wait_agreed(left=100 - rows, acked=rows, committed=rows)
+            after = watched.wait_agreed(depth=100 - rows, acked=rows, committed=rows)
             assert after["delivered"] - after["unacked"] == rows
             batch = len(query.batch())
-            another_connection(watched, proxy, broker, left=100 - rows, batch=batch)
-            an_outage(watched, proxy, broker, left=100 - rows)
+            another_connection(watched, proxy, broker, depth=100 - rows, batch=batch)
+            an_outage(watched, proxy, broker, depth=100 - rows)
             # And all is well again.
             proxy.heal()
             watched.wait(connected=True, reconnects=2, attempts=0)
             query.commit()
-            left = 100 - rows - (0 if doubles else batch)
-            while left:
+            depth = 100 - rows - (0 if doubles else batch)
+            while depth:
                 taken = len(query.batch())
                 query.commit()
-                left -= taken
+                depth -= taken
             # All of it: an older file, of the moment before they came again, shows none un-acked as well.
-            end = watched.wait_agreed(left=0, acked=100 + (batch if doubles else 0))
+            end = watched.wait_agreed(depth=0, acked=100 + (batch if doubles else 0))
             assert end["unacked"] == end["oldest_unacked_seconds"] == 0
             assert end["received"] == end["committed"] == end["acked"]
             assert read_status(watched.path)["totals"]["rows"] == 100 + end["doubled"]
 
 
-def another_connection(watched: Watched, proxy: FaultProxy, broker: Broker, *, left: int, batch: int) -> None:
-    """``batch`` of the ``left`` messages are rows already: they are attached, or without an id rows again."""
-    before = watched.wait_agreed(left)
+def another_connection(
+    watched: Watched, proxy: FaultProxy, broker: Broker, *, depth: int, batch: int
+) -> None:
+    """``batch`` of the messages are rows already: they are attached, or without an id rows again."""
+    before = watched.wait_agreed(depth)
     proxy.cut()
     watched.wait(reconnects=1, connected=True)
     wait_until(lambda: came_again(watched.figures) == batch, what=f"{batch} messages again")
-    again = watched.wait_agreed(left)
+    again = watched.wait_agreed(depth)
     # Artemis marks only some of what it delivers again.
     marked = again["redelivered"]
     assert 0 < marked <= before["unacked"]
@@ -128,12 +132,12 @@ def another_connection(watched: Watched, proxy: FaultProxy, broker: Broker, *, l
     assert (again["doubled"], again["reattached"]) == ((batch, 0) if doubles else (0, batch))
 
 
-def an_outage(watched: Watched, proxy: FaultProxy, broker: Broker, *, left: int) -> None:
+def an_outage(watched: Watched, proxy: FaultProxy, broker: Broker, *, depth: int) -> None:
     """The file goes on, and the broker has everything again."""
     proxy.refuse()
     proxy.cut()
     down = watched.wait(connected=False, unacked=0, connected_since=None)
-    broker.wait_for(watched.queue, ready=left, unacked=0)
+    broker.wait_for(watched.queue, ready=depth, unacked=0)
     wait_until(lambda: watched.figures["attempts"] > down["attempts"] + 1, what="attempts")
     assert watched.figures["last_error"].startswith("[STOMP_CONNECT")
     assert watched.figures["disconnected_since"] == down["disconnected_since"]

@@ -58,10 +58,10 @@ KINDS = {
 }
 
 
-def told_of(run: Run, queue: str) -> dict[str, Any]:
+def standing_of(run: Run, queue: str) -> dict[str, Any]:
     """What the broker has told of the queue; empty before."""
-    told: dict[str, Any] = run.status.document["queues"].get(queue, {})
-    return told
+    answer: dict[str, Any] = run.status.document["queues"].get(queue, {})
+    return answer
 
 
 def has_more(run: Run, before: int) -> bool:
@@ -78,21 +78,23 @@ def test_what_was_received_is_a_row_though_it_does_not_come_again(
     artemis: Any, kept: Kept, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The connection breaks in a batch, and newer messages had come. The kind is known within seconds."""
-    told, queue = artemis, kept.make(artemis)
+    queue = kept.make(artemis)
     rows = [(b"%d" % number, [("k", str(number % 4))]) for number in range(21)]
-    with Run(told.options(destination=queue, reconnectDelay="100ms")) as run:
+    with Run(artemis.options(destination=queue, reconnectDelay="100ms")) as run:
         run.begin()
         wait_until(lambda: run.counters()[0]["connected"], what="a subscription")
-        send_rows(told.options(), queue, rows[:1])
+        send_rows(artemis.options(), queue, rows[:1])
         got = run.gather(1)
         for row in rows[1:]:
             # Of those that are not delivered yet, such a queue keeps few.
             before = run.waiting
-            send_rows(told.options(), queue, [row])
+            send_rows(artemis.options(), queue, [row])
             wait_until(partial(has_more, run, before), what="the next message")
-        wait_until(lambda: run.status.document["queues"].get(queue), timeout=10.0, what="what is told")
+        wait_until(
+            lambda: run.status.document["queues"].get(queue), timeout=10.0, what="what the broker tells"
+        )
         assert run.status.document["queues"][queue]["forgetful"] == (kept.kind or None)
-        told.close_sessions(queue)
+        artemis.close_sessions(queue)
         wait_until(lambda: run.counters()[0]["delivered"] >= 21 + kept.again, what="what comes again")
         wait_until(
             lambda: run.counters()[0]["reconnects"] and run.counters()[0]["connected"], what="a new one"
@@ -101,7 +103,7 @@ def test_what_was_received_is_a_row_though_it_does_not_come_again(
         got += run.take(20)
         run.commit()
         assert sorted(bodies(got)) == sorted(body for body, _ in rows)
-        told.wait_for(queue, 0)
+        artemis.wait_for(queue, 0)
     warned = f"{queue} is {kept.kind}: what this query has received and not committed when it ends"
     assert (warned in caplog.text) == bool(kept.kind)
 
@@ -139,7 +141,7 @@ def test_what_comes_back_to_a_full_queue_of_rabbitmq(
         got = run.gather(5)
         send_rows(broker.options(), declared, new)
         wait_until(lambda: broker.standing(queue) == (5, 5), what="a full queue")
-        wait_until(lambda: told_of(run, declared).get("forgetful", "") == (kind or None), what="its kind")
+        wait_until(lambda: standing_of(run, declared).get("forgetful", "") == (kind or None), what="its kind")
         broker.close_connections("test")
         wait_until(lambda: run.counters()[0]["reconnects"], what="a new connection")
         if kind:

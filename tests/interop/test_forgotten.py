@@ -133,26 +133,28 @@ def counted(run: Run) -> bool:
     return any(one["consumers"] for one in run.status.document["queues"].values())
 
 
-@pytest.mark.parametrize(("told", "way"), MATRIX, indirect=["told"])
-def test_it_is_said_and_no_row_comes_twice(told: Broker, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("telling", "way"), MATRIX, indirect=["telling"])
+def test_it_is_said_and_no_row_comes_twice(
+    telling: Broker, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.5)
     # An ERROR to CONNECT counts as a refused login, which no other test is to know.
     monkeypatch.setattr("spark_stomp.transport.connect._refused", RefusedLogins())
     monkeypatch.setattr("spark_stomp.transport.logins.REFUSED_PAUSE", 0.5)
     monkeypatch.setattr("spark_stomp.transport.retry.FIRST_LOGIN_DELAY", 1.0)
-    queue = way.new_queue(told)
-    if isinstance(told, RabbitMQCluster):
-        told.declare(queue, "quorum", told.nodes[1])
+    queue = way.new_queue(telling)
+    if isinstance(telling, RabbitMQCluster):
+        telling.declare(queue, "quorum", telling.nodes[1])
         queue = queue.replace("/queue/", "/amq/queue/")
-    send_rows(told.options(), queue, ((b"%d" % one, [("x-id", str(one))]) for one in range(COUNT)))
+    send_rows(telling.options(), queue, ((b"%d" % one, [("x-id", str(one))]) for one in range(COUNT)))
     # RabbitMQ has no ids of its own that survive redelivery.
     ids = {"idHeader": "x-id"} if "rabbitmq" in way.broker else {}
-    with Run(told.options(destination=queue, reconnectDelay="100ms", **ids)) as run:
+    with Run(telling.options(destination=queue, reconnectDelay="100ms", **ids)) as run:
         rows = run.gather(COUNT)
         if way.silent:
             wait_until(lambda: counted(run), what="our consumer in the figures of the queue")
         begun = time.monotonic()
-        way.happens(told, queue)
+        way.happens(telling, queue)
         run.commit()
         if way.said is not None:
             wait_until(lambda: run.counters()[0]["reconnects"], what="a new connection")
@@ -161,10 +163,10 @@ def test_it_is_said_and_no_row_comes_twice(told: Broker, way: Way, monkeypatch: 
         sys.stdout.write(f"{way}: {took:.1f} s: {figures['last_error']}\n")
         assert (way.said or "None").format(queue=queue) in str(figures["last_error"])
         assert figures["forgotten"] == way.silent
-        send_rows(told.options(), queue, [(b"new", [("x-id", "new")])])
+        send_rows(telling.options(), queue, [(b"new", [("x-id", "new")])])
         rows += run.gather(1)
         run.commit()
-        told.wait_for(queue, 0)
+        telling.wait_for(queue, 0)
         assert sorted(bodies(rows)) == sorted([*(b"%d" % number for number in range(COUNT)), b"new"])
         # They may have come again before they were committed, or were ACKed before the end. None was to come
         # without the messages.

@@ -164,8 +164,8 @@ def test_queues_by_a_wildcard(broker: ActiveMQ, client: Client, wildcard: str, m
         gather(query, late)
         query.commit()
         broker.wait_for_all(below(queue, [*matched, "late"]), ready=0, unacked=0)
-    left = [place for place in PLACES if place not in matched]
-    broker.wait_for_all(below(queue, left), ready=MESSAGES * len(left))
+    remaining = [place for place in PLACES if place not in matched]
+    broker.wait_for_all(below(queue, remaining), ready=MESSAGES * len(remaining))
 
 
 @pytest.mark.broker

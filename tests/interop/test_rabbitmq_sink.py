@@ -37,8 +37,8 @@ class TestAFullQueue:
     def test_is_an_error_that_says_what_is_known(self, rabbitmq: RabbitMQ) -> None:
         queue = self.bounded(rabbitmq)
         options = rabbitmq.options(reconnectTimeout="3s")
-        told = f"alone was sent to {queue}.*or the node of its queue is away.*reject-publish"
-        with pytest.raises(ConnectionLost, match=told):
+        problem = f"alone was sent to {queue}.*or the node of its queue is away.*reject-publish"
+        with pytest.raises(ConnectionLost, match=problem):
             publish(options, queue, [b"%d" % number for number in range(100)])
         assert rabbitmq.standing(queue).ready == self.LIMIT
 

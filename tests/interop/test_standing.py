@@ -27,26 +27,26 @@ def ask(broker: Broker, queue: str) -> Standing:
     return standing(connection, dialect_named(broker.dialect), queue, peer)
 
 
-def test_it_is_what_the_management_says(told: Broker) -> None:
-    queue = told.new_queue()
-    publish(told.options(), queue, [b"x"] * 7)
-    with Run(told.options(destination=queue, prefetch=20)) as run:
+def test_it_is_what_the_management_says(telling: Broker) -> None:
+    queue = telling.new_queue()
+    publish(telling.options(), queue, [b"x"] * 7)
+    with Run(telling.options(destination=queue, prefetch=20)) as run:
         run.gather(7)
-        told.wait_for(queue, 0, unacked=7)
-        wait_until(lambda: ask(told, queue) == Standing(True, 0, 7, 1), what="the figures of a consumer")
-    told.wait_returned(queue, 7)
-    wait_until(lambda: ask(told, queue) == Standing(True, 7, 0, 0), what="the figures of a queue")
-    assert told.standing(queue) == (7, 0)
+        telling.wait_for(queue, 0, unacked=7)
+        wait_until(lambda: ask(telling, queue) == Standing(True, 0, 7, 1), what="the figures of a consumer")
+    telling.wait_returned(queue, 7)
+    wait_until(lambda: ask(telling, queue) == Standing(True, 7, 0, 0), what="the figures of a queue")
+    assert telling.standing(queue) == (7, 0)
 
 
-def test_a_query_that_has_nothing_says_who_has_it(told: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_has_nothing_says_who_has_it(telling: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another consumer has all messages, so the query gets none of them."""
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.5)
-    queue = told.new_queue()
-    publish(told.options(), queue, [b"x"] * 7)
-    with Run(told.options(destination=queue, prefetch=20)) as other:
+    queue = telling.new_queue()
+    publish(telling.options(), queue, [b"x"] * 7)
+    with Run(telling.options(destination=queue, prefetch=20)) as other:
         other.gather(7)
-        with Run(told.options(destination=queue)) as run:
+        with Run(telling.options(destination=queue)) as run:
             run.idle()
             waits = "the broker: nothing un-acked and nothing new (0 wait there, 1 other consumer)"
             wait_until(lambda: run.status.document["waiting_for"] == waits, what="the figures")
@@ -60,47 +60,47 @@ def test_a_query_that_has_nothing_says_who_has_it(told: Broker, monkeypatch: pyt
             assert not run.status.failure
 
 
-def test_a_queue_that_is_not_there(told: Broker) -> None:
+def test_a_queue_that_is_not_there(telling: Broker) -> None:
     """Asking does not make it, and a query that requires it is refused before it makes it."""
-    queue = told.new_queue()
+    queue = telling.new_queue()
     for _ in range(2):
-        assert ask(told, queue) == Standing(is_there=False)
+        assert ask(telling, queue) == Standing(is_there=False)
         with (
-            Run(told.options(destination=queue, failOnMissingQueue=True)) as run,
+            Run(telling.options(destination=queue, failOnMissingQueue=True)) as run,
             pytest.raises(DestinationRefused, match=f"{queue} is not there, and failOnMissingQueue"),
         ):
             run.batch()
-    publish(told.options(), queue, [b"x"])
-    with Run(told.options(destination=queue, failOnMissingQueue=True)) as run:
+    publish(telling.options(), queue, [b"x"])
+    with Run(telling.options(destination=queue, failOnMissingQueue=True)) as run:
         run.gather(1)
 
 
-def test_why_nobody_can_send(told: Broker) -> None:
-    queue = told.new_queue()
-    if isinstance(told, ManagedRabbitMQ):
-        publish(told.options(), queue, [b"x"])
-        connection = parse_sink_options(told.options()).connection
+def test_why_nobody_can_send(telling: Broker) -> None:
+    queue = telling.new_queue()
+    if isinstance(telling, ManagedRabbitMQ):
+        publish(telling.options(), queue, [b"x"])
+        connection = parse_sink_options(telling.options()).connection
         peer = connection.endpoints[0].address
         rabbitmq = dialect_named("rabbitmq")
-        assert takes_messages(connection, rabbitmq, peer) and ask(told, queue).alarm is None
-        told.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.00001).")
+        assert takes_messages(connection, rabbitmq, peer) and ask(telling, queue).alarm is None
+        telling.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.00001).")
         try:
-            wait_until(lambda: ask(told, queue).alarm is not None, what="the alarm")
-            assert ask(told, queue).alarm == "RabbitMQ has an alarm for memory"
+            wait_until(lambda: ask(telling, queue).alarm is not None, what="the alarm")
+            assert ask(telling, queue).alarm == "RabbitMQ has an alarm for memory"
             assert not takes_messages(connection, rabbitmq, peer)
         finally:
-            told.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.6).")
+            telling.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.6).")
         return
     folder, words = {
         "activemq": ("bounded", "the queue has reached its memoryLimit (producer flow control)"),
         "artemis": ("full.drop", "the address is full (address-full-policy DROP)"),
-    }[told.name]
+    }[telling.name]
     queue = queue.replace("/queue/", f"/queue/{folder}.")
-    publish(told.options(), queue, [b"x" * 1_000])
-    assert ask(told, queue).alarm is None
+    publish(telling.options(), queue, [b"x" * 1_000])
+    assert ask(telling, queue).alarm is None
     with suppress(ReceiptTimeout):
-        publish(told.options(receiptTimeout="1s", blockedTimeout="1s"), queue, [b"x" * 1_000] * 1_000)
-    assert ask(told, queue).alarm == words
+        publish(telling.options(receiptTimeout="1s", blockedTimeout="1s"), queue, [b"x" * 1_000] * 1_000)
+    assert ask(telling, queue).alarm == words
 
 
 def test_a_broker_that_does_not_tell(broker_pool: BrokerPool, tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ def test_the_command_line(broker: RabbitMQ, capfd: pytest.CaptureFixture[str]) -
     assert main(["tail", broker.url, stream, "-n", "9", "--bodies"]) == 0
     assert capfd.readouterr().out.splitlines() == ["one", "two", "three"]
     assert main(["probe", broker.url, stream, *of_streams]) == 0
-    told = capfd.readouterr().out
-    assert re.search(rf"{stream} +stream, id ", told) and re.search("begins at +first", told)
+    printed = capfd.readouterr().out
+    assert re.search(rf"{stream} +stream, id ", printed) and re.search("begins at +first", printed)
 
 
 @on_rabbitmq

@@ -50,8 +50,8 @@ class Scene:
         """What the broker tells: how many wait, how many consumers have, and how many are not due."""
         connection = parse_sink_options(self.broker.options()).connection
         peer = connection.endpoints[0].address
-        told = standing(connection, dialect_named(self.broker.dialect), self.queue, peer)
-        return told.ready or 0, told.unacked or 0, told.scheduled
+        figures = standing(connection, dialect_named(self.broker.dialect), self.queue, peer)
+        return figures.ready or 0, figures.unacked or 0, figures.scheduled
 
     def other(self, **headers: str) -> None:
         """Another consumer, which has one message and no room for more."""
@@ -211,17 +211,17 @@ EVERY = [
     for broker, scenes in SCENES.items()
     for make in scenes
 ]
-on_every_scene = pytest.mark.parametrize(("told", "scene"), EVERY, indirect=True)
+on_every_scene = pytest.mark.parametrize(("telling", "scene"), EVERY, indirect=True)
 
 
 @pytest.fixture
 def scene(
-    request: pytest.FixtureRequest, told: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, telling: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Scene]:
     monkeypatch.setattr("spark_stomp.source.planning.WITHHELD_MAX", 9.0)
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 1.0)
     with ExitStack() as ends:
-        made = Scene(told, tmp_path, ends, told.new_queue())
+        made = Scene(telling, tmp_path, ends, telling.new_queue())
         request.param(made)
         # RabbitMQ's figures come later.
         wait_until(

@@ -103,7 +103,7 @@ class MemoryEngine:
     def settled(self) -> None:
         for receiver in self.receivers:
             assert not receiver.acks_pending
-            assert receiver.unacked == 0
+            assert receiver.acks.unacked == 0
             assert receiver.inbox.memory_bytes == 0
         assert self.index.held == 0
 

@@ -156,7 +156,7 @@ class Query(RuleBasedStateMachine):
         self.first = self.last = INITIAL
         self.done: list[Batch] = []
         self.pending: Batch | None = None  # in the offset log, and not in the commit log
-        self.told = 0  # how many batches of ``done`` the query knows to be committed
+        self.known_commits = 0  # how many batches of ``done`` the query knows to be committed
         self.committed: set[bytes] = set()
         self.engine = self.run()
 
@@ -400,14 +400,14 @@ class Query(RuleBasedStateMachine):
         if tell:
             self.tell(1_000, room)
 
-    @precondition(lambda self: self.told < len(self.done))
+    @precondition(lambda self: self.known_commits < len(self.done))
     @rule(count=counts, room=st.booleans())
     def tell(self, count: int, room: bool = False) -> None:
         """Evidence of some of the commits comes; ``room``: receivers then look for room."""
-        self.told = min(len(self.done), self.told + count)
-        if self.told:
-            self.committed.update(body for batch in self.done[: self.told] for body in batch.rows)
-            self.engine.commit(self.done[self.told - 1].end)
+        self.known_commits = min(len(self.done), self.known_commits + count)
+        if self.known_commits:
+            self.committed.update(body for batch in self.done[: self.known_commits] for body in batch.rows)
+            self.engine.commit(self.done[self.known_commits - 1].end)
         for at in range(RECEIVERS if room else 0):
             self.engine.look_for_room(at)
 

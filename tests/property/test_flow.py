@@ -47,7 +47,7 @@ class Query:
     limits: BatchLimits = field(default_factory=lambda: BatchLimits(halves=True))
     now: float = 0.0
     received: int = 0
-    told: int = 0
+    planned: int = 0
     committed: int = 0
     acked: int = 0
     credit: float = 0.0
@@ -72,11 +72,11 @@ class Query:
     def situation(self) -> Situation:
         full = self.received - self.acked >= self.window
         status = ReceiverStatus(
-            "r", True, self.received - self.told, self.received, self.committed, self.acked, self.now, full,
-            None, acks_pending=self.receipt_at is not None,
+            "r", True, self.received - self.planned, self.received, self.committed, self.acked, self.now,
+            full, None, acks_pending=self.receipt_at is not None,
         )  # fmt: skip
         seen = Available(
-            "r", Sizes(), 0, self.received - self.told, full, window=self.window, window_bytes=256 << 20
+            "r", Sizes(), 0, self.received - self.planned, full, window=self.window, window_bytes=256 << 20
         )
         if self.pending_since is None and seen.new:
             self.pending_since = self.now
@@ -90,13 +90,13 @@ class Query:
             self.pass_time(STEP if decision is Decision.WAIT else 0.01)
         self.waits.append((self.now - asked, self.last))
         taken = shares_of(self.situation().available, self.limits)["r"]
-        self.told += taken
+        self.planned += taken
         self.pending_since = None
         self.last = LastBatch(taken, cut=self.now)
         seconds = self.fixed + taken / self.rows
         self.pass_time(seconds)
         self.batches.append(taken)
-        self.committed, self.receipt_at = self.told, self.now + self.receipt
+        self.committed, self.receipt_at = self.planned, self.now + self.receipt
 
     def run(self, seconds: float) -> None:
         while self.now < seconds:

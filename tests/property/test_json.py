@@ -55,17 +55,17 @@ class Producer:
         self.chance = chance
         self.comma, self.colon = chance.choice([",", ", ", " ,\n"]), chance.choice([":", ": ", " :"])
         self.space = chance.choice(["", " ", "\r\n"])
-        self.oddness = chance.choice([0, 0.003, 0.05])
+        self.rarity = chance.choice([0, 0.003, 0.05])
         self.orders: dict[Any, list[str]] = {}
         # Of any field, and of the map, which the fast path does not read.
         self.missing = chance.choice([0, 0.3]), 0.9
 
-    def odd(self) -> bool:
-        return self.chance.random() < self.oddness
+    def is_rare(self) -> bool:
+        return self.chance.random() < self.rarity
 
     def body(self) -> bytes:
         text = f"{self.space}{self.value(KIND)}{self.space}".encode(errors="surrogatepass")
-        if self.odd():
+        if self.is_rare():
             at = self.chance.randrange(len(text))
             text = (
                 text[:at] + self.chance.choice([b"", b'"', b"}", b",", b"\\", b"\xff", b"1"]) + text[at + 1 :]
@@ -74,7 +74,7 @@ class Producer:
 
     def value(self, kind: pa.DataType) -> str:
         chance = self.chance
-        if self.odd():
+        if self.is_rare():
             return chance.choice(["null", "{}", "[]", "true", '"7"', *NUMBERS, *ODD])
         if pa.types.is_struct(kind):
             return self.object(kind)
@@ -85,16 +85,16 @@ class Producer:
         if pa.types.is_list(kind):
             return f"[{self.comma.join(self.value(kind.value_type) for _ in range(chance.randrange(4)))}]"
         if pa.types.is_string(kind):
-            return f'"{chance.choice(ESCAPED if self.odd() else TEXTS)}"'
+            return f'"{chance.choice(ESCAPED if self.is_rare() else TEXTS)}"'
         if pa.types.is_temporal(kind):
             zone = "Z" if getattr(kind, "tz", None) else ""
             usual = f"2026-11-{chance.randrange(10, 31)}"
             if pa.types.is_timestamp(kind):
                 usual += f"T{chance.randrange(10, 24)}:00:00.5{zone}"
-            return f'"{chance.choice(TIMES + DATES) if self.odd() else usual}"'
+            return f'"{chance.choice(TIMES + DATES) if self.is_rare() else usual}"'
         if pa.types.is_boolean(kind):
             return chance.choice(["true", "false", "null"])
-        if chance.random() < self.oddness:
+        if chance.random() < self.rarity:
             return chance.choice([*NUMBERS, "null"])
         if pa.types.is_decimal(kind):
             return chance.choice(["0", "-0.12", "0.5", "null"])
@@ -106,7 +106,7 @@ class Producer:
             self.orders[kind] = [name for name in names if self.chance.random() >= self.missing[name == "q"]]
             self.chance.shuffle(self.orders[kind])
         order = self.orders[kind]
-        if self.odd():
+        if self.is_rare():
             order = self.chance.choices([*names, "other"], k=self.chance.randrange(6))
         fields = (
             f'"{name}"{self.colon}{self.value(kind.field(name).type if name in names else KIND)}'
@@ -244,5 +244,5 @@ def test_the_fast_path_reads_what_producers_write() -> None:
         producer = Producer(random.Random(seed))
         texts = [body.decode(errors="replace") for body in (producer.body() for _ in range(100))]
         total += len(texts)
-        read += sum(len(rows) for rows, _ in json_layouts.read_layouts(strings(texts), KIND))
+        read += sum(len(rows) for rows, _ in json_layouts.read_json_layouts(strings(texts), KIND))
     assert read > total // 5

@@ -25,7 +25,7 @@ from spark_stomp.receiver import (
     at,
     stream_reading,
 )
-from spark_stomp.receiver.reading import Common
+from spark_stomp.receiver.reading import ReceiverState
 from spark_stomp.receiver.stream_offsets import frame_range, offsets_in
 from spark_stomp.receiver.turns import Turn
 
@@ -103,14 +103,14 @@ def test_messages_have_the_numbers_that_the_broker_gave_them(data: st.DataObject
     held.connected(keyed=False)
     stream = held.stream
     assert (stream.base, stream.next, held.log.id) == (base, base, "e")
-    left, came = offsets, list[int]()
-    while left:
+    rest, came = offsets, list[int]()
+    while rest:
         # Frames come in parts whose offsets follow one another.
-        run = next((end for end in range(1, len(left)) if left[end] != left[end - 1] + 1), len(left))
+        run = next((end for end in range(1, len(rest)) if rest[end] != rest[end - 1] + 1), len(rest))
         count = data.draw(st.integers(1, run))
-        frames = [b"MESSAGE\n\n%d\0" % offset for offset in left[:count]]
-        held.receive_from(left[0], block_of(frames), received_at=0, version="1.2", dialect="rabbitmq")
-        came, left = offsets[: len(came) + count], left[count:]
+        frames = [b"MESSAGE\n\n%d\0" % offset for offset in rest[:count]]
+        held.receive_from(rest[0], block_of(frames), received_at=0, version="1.2", dialect="rabbitmq")
+        came, rest = offsets[: len(came) + count], rest[count:]
         assert stream.next == came[-1] + 1
         assert stream.base == (offsets[0] if base is None else base)
         assert held.inbox.pending == 0
@@ -182,8 +182,8 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
     held.begin_at(place)
     held.connected(keyed=False)
     settings = ReceiverSettings("a#0", ("/amq/queue/a",), OPTIONS)
-    common, turn = Common(settings, held), Turn(settings.destinations)
-    reading = StreamReading(common, turn)
+    shared, turn = ReceiverState(settings, held), Turn(settings.destinations)
+    reading = StreamReading(shared, turn)
     broker.subscribe(held.stream.subscribe(), 0)
     with (
         patch.object(stream_reading, "first_offset", broker.first_offset),
@@ -197,7 +197,7 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
             elif action == "retain":
                 broker.retain(data.draw(few))
             elif action == "subscribe":
-                reading = StreamReading(common, turn, before=reading)
+                reading = StreamReading(shared, turn, before=reading)
                 broker.subscribe(held.stream.subscribe(), data.draw(few) - 1)
             elif sent := broker.send(data.draw(few)):
                 frames = [b"MESSAGE\nx-stream-offset:%d\n\n\0" % offset for offset in sent]

@@ -98,12 +98,12 @@ def run(
             aside = len(connection.waiting) if turn.prefetch is not None else 0
             rows.update([] if aside else connection.give())
             connection.requeue()
-            told = turns.ended(
+            end = turns.ended(
                 Ended(held, held - aside, connection.confirmed, not late, acks_sent=connection.acks_sent)
             )
             late = False
-            if told.has_failed:
-                return told, rows, connections
+            if end.has_failed:
+                return end, rows, connections
         else:
             connection.requeue()
             if not careful:

@@ -20,7 +20,7 @@ from support.spark import Running, classic_only, stomp_stream
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp import reason
-from spark_stomp.commands.diagnosis import Kind
+from spark_stomp.commands.diagnosis import Health
 from spark_stomp.commands.main import main
 from spark_stomp.status import read_status
 
@@ -78,14 +78,14 @@ class OnCall:
     def wait_up(self) -> None:
         self.wait(lambda status: status["totals"]["connected"], "the subscription")
 
-    def says(self, kind: Kind, why: str, broker: str, step: str) -> None:
+    def says(self, health: Health, why: str, broker: str, step: str) -> None:
         """What the three lines say; the last two begin so."""
         self._capsys.readouterr()
         code = main(["why", str(self.checkpoint)])
-        told = dict(re.findall(r"^(\w+) +(.*)$", self._capsys.readouterr().out, re.MULTILINE))
-        assert re.fullmatch(f"checkpoint: {why}", told["why"]), told
-        assert re.match(broker, told["broker"]) and told["next"].startswith(step), told
-        assert code == kind.value
+        facts = dict(re.findall(r"^(\w+) +(.*)$", self._capsys.readouterr().out, re.MULTILINE))
+        assert re.fullmatch(f"checkpoint: {why}", facts["why"]), facts
+        assert re.match(broker, facts["broker"]) and facts["next"].startswith(step), facts
+        assert code == health.value
 
     @contextmanager
     def hung(self) -> Iterator[None]:
@@ -134,7 +134,7 @@ def test_a_slow_sink(call: OnCall) -> None:
     with call.run(slow := Slow(), maxMessagesPerTrigger=100), closing(slow):
         call.wait(lambda status: status["waiting_on"] == "spark" and status["batch_since"], "the batch")
         waits = rf"it has waited for {TIME} for Spark, in batch 0 of [\d,]+ messages?"
-        call.says(Kind.FINE, waits, ANSWERED, UI)
+        call.says(Health.FINE, waits, ANSWERED, UI)
 
 
 @pytest.mark.soak
@@ -145,7 +145,7 @@ def test_full_memory(call: OnCall) -> None:
         waits = (
             rf"it has waited for {TIME} for Spark, in batch 0 of .*; memory is full \(maxBufferedBytes\).*"
         )
-        call.says(Kind.SLOW, waits, ANSWERED, UI)
+        call.says(Health.SLOW, waits, ANSWERED, UI)
 
 
 def test_a_minimum_that_is_not_reached(call: OnCall) -> None:
@@ -153,7 +153,7 @@ def test_a_minimum_that_is_not_reached(call: OnCall) -> None:
     with call.run(fast, minMessagesPerTrigger=1_000):
         call.wait(lambda status: status["waiting_on"] == "messages", "the wait for messages")
         waits = rf"it has waited for {TIME} for 950 more messages \(minMessagesPerTrigger\), .*"
-        call.says(Kind.FINE, waits, ANSWERED, "nothing, or set a shorter maxTriggerDelay")
+        call.says(Health.FINE, waits, ANSWERED, "nothing, or set a shorter maxTriggerDelay")
 
 
 def test_a_login_that_is_refused_at_the_start(call: OnCall) -> None:
@@ -164,7 +164,7 @@ def test_a_login_that_is_refused_at_the_start(call: OnCall) -> None:
         assert reason(running.query.exception()) in failure
     refused = r"\[STOMP_LOGIN_REFUSED\] \S+ refused CONNECT: .*"
     call.says(
-        Kind.FAILED,
+        Health.FAILED,
         rf"{LAST} failed {TIME} ago: {refused}",
         "the same",
         f"spark-stomp probe {call.broker.url}",
@@ -181,7 +181,7 @@ def test_a_login_that_is_refused_at_a_reconnect(call: OnCall) -> None:
         call.wait(lambda status: "LOGIN_REFUSED" in str(status["receivers"]), "the refusal")
         refused = r"\[STOMP_LOGIN_REFUSED\] \S+ refused CONNECT: .*"
         text = rf"no connection for {call.queue}#0 for {TIME}, \d attempts? failed: {refused}"
-        call.says(Kind.CONNECTION, text, "the same", "write the password that the broker takes into ")
+        call.says(Health.CONNECTION, text, "the same", "write the password that the broker takes into ")
 
 
 def test_a_reader_that_was_killed(call: OnCall) -> None:
@@ -195,7 +195,7 @@ def test_a_reader_that_was_killed(call: OnCall) -> None:
     text = (
         rf"{LAST}: its process {reader.pid} on \S+ was killed, or the machine is away. It wrote its last .*"
     )
-    call.says(Kind.GONE, text, ANSWERED, "dmesg -T | grep -i 'killed process'")
+    call.says(Health.GONE, text, ANSWERED, "dmesg -T | grep -i 'killed process'")
 
 
 def test_a_sink_that_fails(call: OnCall) -> None:
@@ -208,11 +208,11 @@ def test_a_sink_that_fails(call: OnCall) -> None:
         assert reason(running.query) == "ZeroDivisionError: by the sink"
     call.wait(lambda status: not status["running"], "the last status")
     text = rf"{LAST} ended {TIME} ago, and no commit of its last batch was seen: the query failed, in its .*"
-    call.says(Kind.UNFINISHED, text, ANSWERED, "read the error where the program printed it")
+    call.says(Health.UNFINISHED, text, ANSWERED, "read the error where the program printed it")
     # As the program of docs/start.md does it.
     reason(running.query, str(call.checkpoint))
     text = rf"{LAST} failed {TIME} ago: ZeroDivisionError: by the sink"
-    call.says(Kind.FAILED, text, ANSWERED, "correct what the error says; then start the query again")
+    call.says(Health.FAILED, text, ANSWERED, "correct what the error says; then start the query again")
 
 
 def test_a_first_batch_is_empty_and_takes_its_time(call: OnCall) -> None:
@@ -224,7 +224,7 @@ def test_a_first_batch_is_empty_and_takes_its_time(call: OnCall) -> None:
         call.fill([b"x"] * 3)
         call.wait(lambda status: "3 messages wait" in str(status["waiting_for"]), "messages")
         text = rf"it has waited for {TIME} for Spark, in its first batch, which is empty; 3 messages wait .*"
-        call.says(Kind.FINE, text, ANSWERED, "nothing, it is starting; spark-stomp status ")
+        call.says(Health.FINE, text, ANSWERED, "nothing, it is starting; spark-stomp status ")
         slow.close()
         wait_until(lambda: running.query.lastProgress, what="the end of the batch")
         call.wait(lambda status: status["totals"]["rows"] == 3, "the rows")
@@ -234,7 +234,7 @@ def test_a_queue_that_was_not_there(call: OnCall) -> None:
     with call.run(fast):
         call.wait(lambda status: status["waiting_on"] == "queue", "the missing queue")
         text = rf"it has waited for {TIME} for the broker: a first message in {call.queue}, which was not .*"
-        call.says(Kind.QUEUE, text, ANSWERED, "correct the name in load(...)")
+        call.says(Health.QUEUE, text, ANSWERED, "correct the name in load(...)")
         call.fill([b"x"])
         call.wait(lambda status: status["waiting_on"] == "broker", "the first message")
 
@@ -248,7 +248,7 @@ def test_a_broker_that_hangs(call: OnCall) -> None:
             call.wait(lambda status: not status["totals"]["connected"], "the loss")
             text = rf"no connection for {call.queue}#0 for {TIME}.*: \[STOMP_\w+\] .*"
             hangs = r"\[STOMP_CONNECT_TIMEOUT\] .* It answered the query before: it hangs"
-            call.says(Kind.CONNECTION, text, hangs, f"spark-stomp probe {call.broker.url} --login guest")
+            call.says(Health.CONNECTION, text, hangs, f"spark-stomp probe {call.broker.url} --login guest")
 
 
 @pytest.mark.soak
@@ -266,7 +266,7 @@ def test_an_alarm_for_memory(call: OnCall) -> None:
         call.wait(lambda status: status["waiting_on"] == "spark", "a batch")
         waits = rf"it has waited for {TIME} for Spark, in batch .*"
         text = rf"{waits}\. The broker: it reads nothing .*"
-        call.says(Kind.BLOCKED, text, ANSWERED, "rabbitmq-diagnostics alarms")
+        call.says(Health.BLOCKED, text, ANSWERED, "rabbitmq-diagnostics alarms")
     finally:
         call.broker.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.6).")
         query.stop()

@@ -32,8 +32,8 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
         capsys.readouterr()
         try:
             code: Any = main([*map(str, arguments)])
-        except SystemExit as left:
-            code = left.code
+        except SystemExit as ended:
+            code = ended.code
         return Done(code, *capsys.readouterr())
 
     return run

@@ -84,7 +84,7 @@ LEAVES = [
 ]
 
 
-ODD = [
+RARE = [
     "",
     "no json",
     "7",
@@ -109,8 +109,10 @@ class Producer:
             self.body = self.list(self.body, least=1)
 
     def bodies(self, count: int) -> list[str]:
-        odd = self.chance.choice([0, 0.1])
-        return [self.chance.choice(ODD) if self.chance.random() < odd else self.body() for _ in range(count)]
+        rarity = self.chance.choice([0, 0.1])
+        return [
+            self.chance.choice(RARE) if self.chance.random() < rarity else self.body() for _ in range(count)
+        ]
 
     def place(self, level: int) -> Callable[[], str]:
         chance = self.chance

@@ -125,10 +125,10 @@ class SparkDriver:
         """SIGKILL of the driver and its JVM; Python's workers and the stream reader notice and end."""
         if not self.running:
             return
-        left = set(session_members(self.pid)) - {self.pid}
+        processes = set(session_members(self.pid)) - {self.pid}
         os.killpg(self.pid, signal.SIGKILL)
         self._reap()
-        wait_until(lambda: not any(map(lives, left)), _GOODBYE, "the end of the driver's workers")
+        wait_until(lambda: not any(map(lives, processes)), _GOODBYE, "the end of the driver's workers")
 
     def kill_jvm(self) -> int:
         """SIGKILL of the driver and its JVM while a stream reader runs, whose id is returned: it lives on."""

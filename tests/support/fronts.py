@@ -103,10 +103,10 @@ def _running(front: Front) -> Iterator[int]:
         server = await front()
         ports.put(next(iter(server.sockets)).getsockname()[1])
         await over.wait()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
+        remaining = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in remaining:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*remaining, return_exceptions=True)
         server.close()
         await server.wait_closed()
         for _ in range(10):

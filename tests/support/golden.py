@@ -88,8 +88,8 @@ def write_journal(folder: Path) -> None:
     opened = open_journal(JournalSettings(str(path), 1 << 20, max_remembered=1_000))
     opened.remember(REMEMBERED)
     opened.close()
-    for left in ("lock", "reserve"):
-        (path / left).unlink(missing_ok=True)
+    for file in ("lock", "reserve"):
+        (path / file).unlink(missing_ok=True)
 
 
 def write_status(folder: Path) -> None:
@@ -123,9 +123,14 @@ def names() -> dict[str, Any]:
         "codes": {name: one.code for name, one in classes.items()},
         "options": {f"{scope} {one.key}": one.default for one in OPTIONS for scope in sorted(one.scopes)},
         "metrics": {
-            part.metric_of(one): one.kind for part in PARTS.values() for one in part.figures() if one.kind
+            part.metric_of(one): one.metric_type
+            for part in PARTS.values()
+            for one in part.figures()
+            if one.metric_type
         },
-        "status": {f"{name} {one.key}": one.kind for name, part in PARTS.items() for one in part.figures()},
+        "status": {
+            f"{name} {one.key}": one.metric_type for name, part in PARTS.items() for one in part.figures()
+        },
     }
 
 

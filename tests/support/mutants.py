@@ -65,7 +65,7 @@ _CONTRACT = """
 5.6   source.planning:decide                             never drain_until
 5.7   receiver.pause:BoundedReader.poll                  never room
 5.8   spark.readers:StompStreamReader.latestOffset       never drains_first
-5.9   source.query:QueryRuntime._cut                     drops _log_what_is_left
+5.9   source.query:QueryRuntime._cut                     drops _log_what_remains
 5.10  source.planning:LastBatch.next_waits_until         without min
 5.13  receiver.pause:BoundedReader._rest                 drops _unread
 5.14  receiver.deliveries:Deliveries.room                drops _shed
@@ -111,11 +111,11 @@ J.16  journal.journal:Journal._writing                   drops _failure
 # Streams of RabbitMQ
 R.1   receiver.stream_reading:StreamDeliveries.receive_from puts offset + 1 for offset
 R.2   source.stream_log:StreamLog.begin                  never planned
-R.3   receiver.stream:Stream.known                       returns 0
+R.3   receiver.stream:Stream.brought                     returns 0
 R.4   source.stream_log:StreamLog.begin                  always end
 R.5   source.stream_log:StreamLog.available              without min
 R.6   receiver.stream_reading:StreamReading._check_gap  never earliest
-R.6   receiver.stream_reading:StreamReading._conclude   never ends_too_early
+R.6   receiver.stream:Stream.ends_at                     returns False
 R.7   receiver.stream_reading:StreamReading._has_room   returns True
 R.8   receiver.stream_offsets:require_streams            returns None
 # The sink

@@ -93,8 +93,8 @@ class ScriptedBroker:
             *frames, data = data.split(b"\0")
             for frame in frames:
                 answer = self._answer(number, frame.lstrip(b"\n"))
-                told = answer.removesuffix(CLOSE)
-                for part in re.findall(rb"[^\0]*\0", told) if self.apart else [told]:
+                bare = answer.removesuffix(CLOSE)
+                for part in re.findall(rb"[^\0]*\0", bare) if self.apart else [bare]:
                     connection.sendall(part)
                     pause(0.05 if self.apart else 0.0)
                 if answer.endswith(CLOSE):

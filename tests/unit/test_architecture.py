@@ -203,7 +203,7 @@ class TestImports:
             "self.dialect.name in known",
             "kind != 'artemis'",
             "words = {'activemq': 1}",
-            "words.get(told.dialect.name, '')",
+            "words.get(look.dialect.name, '')",
             "words[dialect.name]",
         ):
             assert [*chosen_by_name(ast.parse(text), {"activemq", "artemis"})], text

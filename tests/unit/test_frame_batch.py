@@ -127,9 +127,9 @@ class TestFrameIndex:
         removed = [piece for at, piece in enumerate(every) if at in gone]
         for piece in removed:
             index.remove(piece.first)
-        left = [piece for piece in every if piece not in removed]
-        assert index.overlapping(0, sum(map(len, sizes))) == left
-        for piece in left:
+        remaining = [piece for piece in every if piece not in removed]
+        assert index.overlapping(0, sum(map(len, sizes))) == remaining
+        for piece in remaining:
             if any(piece.first < one.first for one in removed):
                 continue
             assert bytes_between([index], piece.first, piece.end) == piece.size

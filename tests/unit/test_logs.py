@@ -44,8 +44,8 @@ class TestWhereNobodySetUpLogging:
             "show('warning')\nonce = Once(log)\nfor name in 'aaba':\n"
             "  with lines_about(query=name, batch=name * 2): once.warning('so', 'it is so')"
         )
-        told = [line.partition(" WARNING ")[2] for line in lines_of(script)]
-        assert told == ["query=a batch=aa: it is so", "query=b batch=bb: it is so"]
+        warnings = [line.partition(" WARNING ")[2] for line in lines_of(script)]
+        assert warnings == ["query=a batch=aa: it is so", "query=b batch=bb: it is so"]
 
     @pytest.mark.parametrize("part", ["sender.Sender(given)", "write._sum(given, [])"])
     def test_the_sink_shows_what_its_option_says(self, part: str) -> None:

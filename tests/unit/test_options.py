@@ -551,14 +551,14 @@ class TestSecrets:
             "checkpointLocation": "/data/checkpoint",
             "prefetch": "7",
         }
-        told = dict(source(**given).told)
-        assert told == dict.fromkeys(given) | {
+        given_texts = dict(source(**given).given_texts)
+        assert given_texts == dict.fromkeys(given) | {
             "destination": "/queue/a",
             **{key: given[key] for key in ("login", "passwordFile", "tlsCertFile", "prefetch")},
             "checkpointLocation": "/data/checkpoint",
         }
-        assert dict(source(login="me", passwordFile="run/p").told)["passwordFile"] is None
-        assert dict(sink(url="stomp://b", tTl="5s").told) == {"url": "stomp://b", "ttl": "5s"}
+        assert dict(source(login="me", passwordFile="run/p").given_texts)["passwordFile"] is None
+        assert dict(sink(url="stomp://b", tTl="5s").given_texts) == {"url": "stomp://b", "ttl": "5s"}
 
     def test_their_keys_are_such_as_spark_redacts(self) -> None:
         secret = {option.key for option in OPTIONS if option.secret}

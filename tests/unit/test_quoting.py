@@ -10,7 +10,7 @@ from spark_stomp.quoting import counted, duration, line, quoted, shown, whole_nu
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "text"),
     [
         ("no such queue", "no such queue"),
         ("Grüße, 漢字 😀", "Grüße, 漢字 😀"),
@@ -22,9 +22,9 @@ from spark_stomp.quoting import counted, duration, line, quoted, shown, whole_nu
         ("", ""),
     ],
 )
-def test_what_is_no_letter_is_escaped(said: str, told: str) -> None:
-    assert shown(said) == told
-    assert quoted(said) == f"'{told}'"
+def test_what_is_no_letter_is_escaped(said: str, text: str) -> None:
+    assert shown(said) == text
+    assert quoted(said) == f"'{text}'"
 
 
 def test_a_long_text_is_cut() -> None:
@@ -34,10 +34,10 @@ def test_a_long_text_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(0, "0 messages"), (1, "1 message"), (2, "2 messages"), (12_345, "12,345 messages")]
+    ("number", "text"), [(0, "0 messages"), (1, "1 message"), (2, "2 messages"), (12_345, "12,345 messages")]
 )
-def test_things_are_counted(number: int, told: str) -> None:
-    assert counted(number, "message") == told
+def test_things_are_counted(number: int, text: str) -> None:
+    assert counted(number, "message") == text
 
 
 def test_nothing_is_told_as_such() -> None:
@@ -63,10 +63,10 @@ def test_a_number_has_ascii_digits_and_not_too_many(text: str, number: int | Non
 
 @given(st.text(), st.sampled_from([1, 1_000]))
 def test_a_sentence_is_one_printable_line_whose_end_is_seen(said: str, times: int) -> None:
-    told = line(f"{said * times}; try again")
-    assert told.isprintable()
-    assert told.endswith("; try again")
-    assert len(told) <= 10 * 4_003
+    text = line(f"{said * times}; try again")
+    assert text.isprintable()
+    assert text.endswith("; try again")
+    assert len(text) <= 10 * 4_003
 
 
 @pytest.mark.parametrize(

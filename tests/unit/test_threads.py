@@ -43,11 +43,11 @@ class TestTheEnd:
         assert worker.failure is None
 
     def test_an_error_of_ours_is_the_failure_when_its_owner_is_told(self) -> None:
-        error, told = StompError("no"), list[StompError | None]()
-        worker = Worker("w", lambda: raises(error), ended=lambda: told.append(worker.failure))
+        error, endings = StompError("no"), list[StompError | None]()
+        worker = Worker("w", lambda: raises(error), ended=lambda: endings.append(worker.failure))
         worker.start()
         assert worker.stop(PATIENCE)
-        assert told == [error]
+        assert endings == [error]
 
     @pytest.mark.rule("7.1")
     @pytest.mark.parametrize("kind", [DeliveryError, JournalError])

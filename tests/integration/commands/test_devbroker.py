@@ -86,17 +86,17 @@ def test_verbose_says_who_comes_and_what_moves() -> None:
             for destination in ("/queue/a", "/queue/a", "/queue/b\x1b[2J"):
                 send(connection.session, destination, b"x")
             connection.disconnect(PATIENCE)
-        told = ""
-        while "/queue/a: depth" not in told:
-            told += broker.stdout.readline()
+        printed = ""
+        while "/queue/a: depth" not in printed:
+            printed += broker.stdout.readline()
         broker.terminate()
-        told += broker.stdout.read()
+        printed += broker.stdout.read()
         assert broker.wait(PATIENCE) == 0
-    assert "a connection from 127.0.0.1:" in told and "login 'ada'" in told
-    assert "subscribes to '/queue/in', ack:client" in told
-    assert "/queue/a: depth 2 (0 un-acked), +2 enqueued" in told
-    assert "disconnected" in told
-    assert "s3cret" not in told and "\x1b" not in told
+    assert "a connection from 127.0.0.1:" in printed and "login 'ada'" in printed
+    assert "subscribes to '/queue/in', ack:client" in printed
+    assert "/queue/a: depth 2 (0 un-acked), +2 enqueued" in printed
+    assert "disconnected" in printed
+    assert "s3cret" not in printed and "\x1b" not in printed
 
 
 def test_what_moved_is_told_by_the_difference() -> None:

@@ -80,8 +80,8 @@ def test_lines_that_cannot_be_sent_are_counted(
     (tmp_path / "a").write_bytes(b"fine\n" + b"x" * 3_000_000 + b"\nfine\n")
     options = ["-o", "maxBodyBytes=2m", "-o", "onError=drop"]
     done = command("send", devbroker.url, QUEUE, tmp_path / "a", *options)
-    told = f"2 messages to {QUEUE}, confirmed by the broker; 1 left out that cannot be sent"
-    assert (done.code, done.err.splitlines()[-1]) == (0, told)
+    last_line = f"2 messages to {QUEUE}, confirmed by the broker; 1 left out that cannot be sent"
+    assert (done.code, done.err.splitlines()[-1]) == (0, last_line)
 
 
 def test_headers_that_the_option_gives(devbroker: DevBroker, tmp_path: Path, command: Command) -> None:

@@ -87,16 +87,16 @@ def test_a_broker_that_cannot_browse(devbroker: DevBroker, peek: Command) -> Non
 def test_what_the_user_did_not_say_is_not_named(devbroker: DevBroker, peek: Command) -> None:
     """An empty queue, one with as many messages as were asked for, and a topic."""
     devbroker.publish_many(QUEUE, BODIES)
-    told = "/queue/none has no messages, or they are un-acked at other consumers, or it is not there\n"
-    assert peek("--bodies", destination="/queue/none") == (0, "", told)
+    sentence = "/queue/none has no messages, or they are un-acked at other consumers, or it is not there\n"
+    assert peek("--bodies", destination="/queue/none") == (0, "", sentence)
     # Without what other tests of this process have noted for log lines.
     done = Context().run(peek)
     cut = f"spark-stomp: the batch read of {QUEUE} was cut off after -n 10: there may be more\n"
     assert (done.code, done.err) == (0, cut)
     done = peek("-n", "26")
     assert (done.code, done.err) == (0, "")
-    told = "/topic/a is a topic, which keeps no messages; spark-stomp tail -f"
-    assert told in peek(destination="/topic/a").err
+    sentence = "/topic/a is a topic, which keeps no messages; spark-stomp tail -f"
+    assert sentence in peek(destination="/topic/a").err
 
 
 def test_a_broker_that_shows_only_so_many(devbroker: DevBroker, peek: Command) -> None:

@@ -77,11 +77,11 @@ def test_without_a_schema_it_fails(devbroker: DevBroker, tmp_path: Path, command
     assert (done.code, done.out) == (1, "") and "has no messages" in done.err
     devbroker.publish_many(QUEUE, [b"\x1b[2J", b"7"])
     done = command("peek", devbroker.url, QUEUE, "--schema")
-    told = (
+    problem = (
         f"there is no schema: no body of {QUEUE} is a JSON object or a list of them: 1: no JSON document; "
         "1: the body is a whole number, fields were expected\n"
     )
-    assert done == (1, "", told)
+    assert done == (1, "", problem)
     (tmp_path / "a").write_bytes(b"")
     assert command("peek", "--schema", "--file", tmp_path / "a").code == 1
 

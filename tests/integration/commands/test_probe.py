@@ -24,12 +24,12 @@ def facts(out: str) -> dict[str, str]:
 
 def test_who_the_broker_is(devbroker: DevBroker, command: Command) -> None:
     code, out, err = command("probe", devbroker.url)
-    told = facts(out)
+    shown = facts(out)
     assert out.startswith(devbroker.url + "\n") and (code, err) == (0, "")
-    assert told["broker"].startswith("spark-stomp-devbroker/")
-    assert (told["dialect"], told["STOMP"], told["login"]) == ("devbroker", "1.2", "none was given")
-    assert told["TLS"] == "none: anyone on the network can read all messages"
-    assert told["batch reads"] == "browse the queue, at no cost"
+    assert shown["broker"].startswith("spark-stomp-devbroker/")
+    assert (shown["dialect"], shown["STOMP"], shown["login"]) == ("devbroker", "1.2", "none was given")
+    assert shown["TLS"] == "none: anyone on the network can read all messages"
+    assert shown["batch reads"] == "browse the queue, at no cost"
     # It left in order, and did nothing.
     assert (devbroker.disconnects, devbroker.queues()) == (1, {})
 
@@ -65,9 +65,9 @@ def test_a_wrong_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comma
 def test_whether_rabbitmq_has_the_queue(command: Command, destination: str, silent: str, words: str) -> None:
     with stomp_server(RabbitMQ("other", silent=silent).broker.serve) as url:
         code, out, _ = command("probe", url, destination)
-    (told,) = re.findall(r"^    queue  +(.*)$", out, re.MULTILINE)
-    assert code == 0 and told.startswith(words)
-    assert ("declare" in told) == ("declare" in words)
+    (sentence,) = re.findall(r"^    queue  +(.*)$", out, re.MULTILINE)
+    assert code == 0 and sentence.startswith(words)
+    assert ("declare" in sentence) == ("declare" in words)
 
 
 def test_tls(devbroker: DevBroker, tmp_path: Path, command: Command) -> None:
@@ -118,7 +118,7 @@ def test_a_destination(devbroker: DevBroker, command: Command) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS[:-1], ids=lambda dialect: dialect.name)
 def test_every_known_dialect_is_put_into_words(dialect: object) -> None:
-    told = dict(_treatment(dialect))  # type: ignore[arg-type]
-    assert {"window", "stable ids", "batch reads", "selectors", "durable topics"} <= told.keys()
+    shown = dict(_treatment(dialect))  # type: ignore[arg-type]
+    assert {"window", "stable ids", "batch reads", "selectors", "durable topics"} <= shown.keys()
     limits = (dialect.redelivery_limit, dialect.count_limit)  # type: ignore[attr-defined]
-    assert ("redelivery" in told) == (limits != (None, None))
+    assert ("redelivery" in shown) == (limits != (None, None))

@@ -83,10 +83,10 @@ def test_ctrl_c_says_how_many_were_confirmed(devbroker: DevBroker) -> None:
         sending.stdin.flush()
         devbroker.wait_until(lambda: len(devbroker.bodies(QUEUE)) == 3, PATIENCE)
         sending.send_signal(signal.SIGINT)
-        _, told = sending.communicate(timeout=PATIENCE)
+        _, last_words = sending.communicate(timeout=PATIENCE)
     assert sending.returncode == 130
     # A receipt may have been on its way.
-    assert re.fullmatch(rb"\nconfirmed until now: [0-3] messages?; more may arrive\n", told)
+    assert re.fullmatch(rb"\nconfirmed until now: [0-3] messages?; more may arrive\n", last_words)
 
 
 def test_a_message_that_is_refused(tmp_path: Path, command: Command) -> None:

@@ -36,32 +36,32 @@ class Leaving(core.Broker):
     def leave(self, member: core.Member) -> None:
         for subscription in member.subscriptions.values():
             for handle in [*subscription.unacked]:
-                self.left(subscription, handle)
+                self.comes_back(subscription, handle)
         super().leave(member)
 
-    def left(self, subscription: Subscription, handle: str) -> None:
+    def comes_back(self, subscription: Subscription, handle: str) -> None:
         raise NotImplementedError
 
 
 class Forgetting(Leaving):
     """Deletes them."""
 
-    def left(self, subscription: Subscription, handle: str) -> None:
+    def comes_back(self, subscription: Subscription, handle: str) -> None:
         self.acknowledge(subscription, handle)
 
 
 class Renaming(Leaving):
     """Gives a message another id at each delivery."""
 
-    def left(self, subscription: Subscription, handle: str) -> None:
+    def comes_back(self, subscription: Subscription, handle: str) -> None:
         subscription.unacked[handle].message_id += "x"
 
 
 class Stripping(Renaming):
     """And drops the producer's headers at the second one."""
 
-    def left(self, subscription: Subscription, handle: str) -> None:
-        super().left(subscription, handle)
+    def comes_back(self, subscription: Subscription, handle: str) -> None:
+        super().comes_back(subscription, handle)
         message = subscription.unacked[handle]
         message.head = message.head.replace(trial.OWN_ID.encode(), b"x%d" % message.deliveries)
 
@@ -378,17 +378,17 @@ class TestTheQueue:
         assert "given back; messages of the trial may be left in it" in done.err
 
     @pytest.mark.parametrize(
-        ("arguments", "told"),
+        ("arguments", "error"),
         [
             (["--scratch", "/topic/a"], "/topic/a is a topic, which keeps no messages"),
             (["/queue/a", "--scratch", QUEUE], "give DESTINATION or --scratch"),
         ],
     )
     def test_is_a_queue_and_the_only_destination(
-        self, devbroker: DevBroker, command: Command, arguments: list[str], told: str
+        self, devbroker: DevBroker, command: Command, arguments: list[str], error: str
     ) -> None:
         done = command("probe", devbroker.url, *arguments)
-        assert done.code == 2 and told in done.err
+        assert done.code == 2 and error in done.err
 
     def test_that_is_refused(self, probed: Probed) -> None:
         (code, out, _), _ = probed(core.Broker, refuse=[QUEUE])

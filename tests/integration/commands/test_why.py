@@ -18,7 +18,7 @@ from support.tcp import stomp_server, unused_port
 from support.waiting import wait_until
 
 from spark_stomp.brokers.standing import Standing
-from spark_stomp.commands.diagnosis import Kind
+from spark_stomp.commands.diagnosis import Health
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import LoginRefused
 from spark_stomp.options import ConnectionOptions
@@ -34,9 +34,9 @@ STARTS = "start the broker; the query connects again by itself until reconnectTi
 
 def lines(done: Done) -> dict[str, str]:
     """The three lines, by their labels."""
-    told = dict(re.findall(r"^(\w+) +(.*)$", done.out, re.MULTILINE))
-    assert list(told) == ["why", "broker", "next"] and done.out.count("\n") == 3, done
-    return told
+    facts = dict(re.findall(r"^(\w+) +(.*)$", done.out, re.MULTILINE))
+    assert list(facts) == ["why", "broker", "next"] and done.out.count("\n") == 3, done
+    return facts
 
 
 def status(**keys: object) -> dict[str, Any]:
@@ -62,15 +62,15 @@ class TestOfAQuery:
             run.idle()
             wait_until(lambda: path.exists() and '"waiting_on": "broker"' in path.read_text(), what="waiting")
             done = command("why", path)
-            told = lines(done)
+            facts = lines(done)
             assert done.code == 0 and done.err == ""
-            assert told["why"].startswith(f"{QUEUE}: it has waited for ")
-            assert "for the broker: nothing un-acked and nothing new (it is empty" in told["why"]
+            assert facts["why"].startswith(f"{QUEUE}: it has waited for ")
+            assert "for the broker: nothing un-acked and nothing new (it is empty" in facts["why"]
             address = devbroker.url.removeprefix("stomp://")
-            assert re.match(rf"spark-stomp-devbroker/\S+ at {address} answered in \d+ ms; ", told["broker"])
+            assert re.match(rf"spark-stomp-devbroker/\S+ at {address} answered in \d+ ms; ", facts["broker"])
             show = f"spark-stomp status {path} shows how it goes on"
             silent = "nothing has come in this run: if something should have, check the name"
-            assert told["next"] == f"{silent}; {show}"
+            assert facts["next"] == f"{silent}; {show}"
         done = command("why", path)
         assert done.code == 0 and " ended in order " in lines(done)["why"]
 
@@ -81,17 +81,17 @@ class TestOfAQuery:
             devbroker.stop()
             wait_until(lambda: path.exists() and '"connected": false' in path.read_text(), what="the loss")
             done = command("why", path)
-        told = lines(done)
-        assert done.code == Kind.CONNECTION.value
-        assert told["why"].startswith(f"{QUEUE}: no connection for {QUEUE}#0 for ")
-        assert told["broker"].startswith("[STOMP_CONNECT_FAILED] cannot connect to ")
-        assert told["next"] == STARTS
+        facts = lines(done)
+        assert done.code == Health.CONNECTION.value
+        assert facts["why"].startswith(f"{QUEUE}: no connection for {QUEUE}#0 for ")
+        assert facts["broker"].startswith("[STOMP_CONNECT_FAILED] cannot connect to ")
+        assert facts["next"] == STARTS
 
 
 def test_what_is_missing_on_this_machine_is_no_fault_of_the_broker(path: Path, command: Command) -> None:
     options = {"url": "stomp+ssl://localhost:1", "destination": QUEUE, "tlsCaFile": "/only/there.pem"}
     done = command("why", write(path, waiting_on="trigger", waiting_for="a trigger", options=options))
-    assert done.code == Kind.FINE.value and "/only/there.pem" in lines(done)["broker"]
+    assert done.code == Health.FINE.value and "/only/there.pem" in lines(done)["broker"]
 
 
 def of_artemis(asked: list[bytes]) -> ScriptedBroker:
@@ -133,11 +133,11 @@ class TestThePassword:
         (file := tmp_path / "password").write_text(f"{SECRET}\n")
         with DevBroker(users={"ada": SECRET}) as broker:
             write(path, options={**OF_ADA, "url": broker.url})
-            told = lines(command("why", path))
-            assert told["broker"] == "not asked: the status has no password of the query"
+            facts = lines(command("why", path))
+            assert facts["broker"] == "not asked: the status has no password of the query"
             for arguments in (("--password-file", file), ("-o", f"password=@{file}")):
-                told = lines(command("why", path, *arguments))
-                assert " answered ada in " in told["broker"] and SECRET not in str(told)
+                facts = lines(command("why", path, *arguments))
+                assert " answered ada in " in facts["broker"] and SECRET not in str(facts)
             monkeypatch.setenv("SPARK_STOMP_PASSWORD", SECRET)
             assert " answered ada in " in lines(command("why", path))["broker"]
             monkeypatch.setenv("SPARK_STOMP_PASSWORD", "wr0ng")
@@ -147,8 +147,8 @@ class TestThePassword:
             assert lines(done)["broker"].endswith(". The query is connected, with another password")
             write(path, options={**OF_ADA, "url": broker.url, "passwordFile": str(file)})
             assert " answered ada in " in lines(command("why", path))["broker"]
-            told = lines(command("why", path, "--login", "eve"))
-            assert "[STOMP_LOGIN_REFUSED]" in told["broker"]
+            facts = lines(command("why", path, "--login", "eve"))
+            assert "[STOMP_LOGIN_REFUSED]" in facts["broker"]
 
     @pytest.mark.parametrize("over", [False, True], ids=["it connects again and again", "it has failed"])
     def test_the_querys_own_is_refused(
@@ -163,12 +163,12 @@ class TestThePassword:
             else:
                 away = {"last_error": str(refused), "last_error_code": refused.code}
                 keys |= {"receivers": {"r#0": {"connected": False, "destinations": [QUEUE], **away}}}
-            told = lines(command("why", write(path, **keys)))
-            assert "; it takes this password, and has refused that of the query" in told["broker"]
-            assert told["next"].startswith("give the query the password that the broker takes")
+            facts = lines(command("why", write(path, **keys)))
+            assert "; it takes this password, and has refused that of the query" in facts["broker"]
+            assert facts["next"].startswith("give the query the password that the broker takes")
             # Of another login that says nothing.
-            told = lines(command("why", path, "--login", "eve"))
-            assert "this password" not in told["broker"] and told["next"].startswith("spark-stomp probe ")
+            facts = lines(command("why", path, "--login", "eve"))
+            assert "this password" not in facts["broker"] and facts["next"].startswith("spark-stomp probe ")
 
     @pytest.mark.parametrize("right", [False, True], ids=["the file has the old one", "the file is right"])
     def test_the_one_in_its_file_is_refused(
@@ -180,15 +180,15 @@ class TestThePassword:
         receivers = {"r#0": {"connected": False, "destinations": [QUEUE], **away}}
         with DevBroker(users={"ada": SECRET}) as broker:
             options = {**OF_ADA, "url": broker.url, "passwordFile": str(file)}
-            told = lines(command("why", write(path, options=options, receivers=receivers)))
+            facts = lines(command("why", write(path, options=options, receivers=receivers)))
         if right:
             again = (
                 "nothing: the query reads its passwordFile again and tries by itself until reconnectTimeout"
             )
-            assert told["next"] == again
+            assert facts["next"] == again
         else:
             write_it = f"write the password that the broker takes into {file}"
-            assert told["next"] == f"{write_it}; the query tries again by itself until reconnectTimeout"
+            assert facts["next"] == f"{write_it}; the query tries again by itself until reconnectTimeout"
 
     def test_an_address_that_is_not_in_the_status(
         self, devbroker: DevBroker, path: Path, command: Command
@@ -220,22 +220,22 @@ class TestAStatusThatOthersMayHaveWritten:
         write(folder / "status.sink.json", run="r", options=options, receivers={})
         return folder
 
-    def told(self, command: Command, folder: Path, *arguments: object) -> set[str]:
+    def broker_lines(self, command: Command, folder: Path, *arguments: object) -> set[str]:
         said = re.findall(r"^broker +(.*)$", command("why", folder.parent, *arguments).out, re.MULTILINE)
         return {re.sub(r"answered (\w+) in .*", r"answered \1", one) for one in said}
 
     def refused(self, command: Command, folder: Path, broker: DevBroker) -> None:
         before = broker.connects
-        assert self.told(command, folder) == {
+        assert self.broker_lines(command, folder) == {
             "not asked: others may have written the status, so name the address yourself: -o url=URL"
         }
         assert broker.connects == before
-        (told,) = self.told(command, folder, "-o", f"url={broker.url}")
-        assert told.endswith(" answered ada")
+        (line,) = self.broker_lines(command, folder, "-o", f"url={broker.url}")
+        assert line.endswith(" answered ada")
 
     def test_what_is_the_callers_own_is_asked(self, command: Command, folder: Path) -> None:
-        (told,) = self.told(command, folder)
-        assert told.endswith(" answered ada")
+        (line,) = self.broker_lines(command, folder)
+        assert line.endswith(" answered ada")
 
     @pytest.mark.parametrize("name", ["status.json", "status-2.json", "status.sink.json"])
     @pytest.mark.parametrize("late", [False, True], ids=["", "it becomes the caller's while it is read"])
@@ -261,7 +261,7 @@ class TestAStatusThatOthersMayHaveWritten:
 
         monkeypatch.setattr("os.fstat", fstat)
         if late:
-            assert self.told(command, folder) == {
+            assert self.broker_lines(command, folder) == {
                 "not asked: others may have written the status, so name the address yourself: -o url=URL"
             }
         else:
@@ -303,9 +303,9 @@ class TestAStatusThatOthersMayHaveWritten:
     ) -> None:
         """Neither its password file is read, nor does it say which certificate is good."""
         (file := tmp_path / "password").write_text("another")
-        told = {"tlsVerify": "false", "tlsCaFile": "/evil.pem", "tlsServerName": "evil"}
-        told |= {"managementUrl": "http://evil", "url": "stomp://evil", "passwordFile": str(file)}
-        write(path, options={"login": "ada", "virtualHost": "v", **told}).chmod(0o602)
+        forged = {"tlsVerify": "false", "tlsCaFile": "/evil.pem", "tlsServerName": "evil"}
+        forged |= {"managementUrl": "http://evil", "url": "stomp://evil", "passwordFile": str(file)}
+        write(path, options={"login": "ada", "virtualHost": "v", **forged}).chmod(0o602)
         asked: list[ConnectionOptions] = []
 
         def note(options: ConnectionOptions) -> None:
@@ -346,7 +346,7 @@ def test_the_worst_of_several_sources_decides(tmp_path: Path, command: Command) 
     write(folder / "status.json", source=1, driver="1", waiting_on="queue", waiting_for="it")
     write(folder / "status-2.json", source=2, driver="1")
     done = command("why", tmp_path, "--offline")
-    assert done.code == Kind.QUEUE.value and done.out.count("why ") == 2
+    assert done.code == Health.QUEUE.value and done.out.count("why ") == 2
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_the_node_of_the_query_hangs_while_another_one_answers(
         receiver = {"connected": True, "destinations": [QUEUE], "peer": own}
         keys = {"waiting_on": "broker", "waiting_for": "it", "options": options}
         done = command("why", write(path, receivers={"r#0": receiver}, **keys))
-        assert done.code == Kind.CONNECTION.value and own in lines(done)["broker"]
+        assert done.code == Health.CONNECTION.value and own in lines(done)["broker"]
         assert lines(done)["why"].endswith(" for it. The broker does not answer")
         # It connects again, to any of them.
         away = receiver | {"connected": False}
@@ -388,9 +388,9 @@ def test_the_node_of_the_query_hangs_while_another_one_answers(
 
 def test_another_source_of_the_program_that_reads_the_queue(path: Path, command: Command) -> None:
     done = command("why", write(path, shares_with=["odd"]), "--offline")
-    told = lines(done)
-    assert done.code == 0 and told["next"].startswith("read the queue once: one DataFrame in one query")
-    assert told["why"].endswith("(query odd) reads a queue of it too: each gets a part of the messages")
+    facts = lines(done)
+    assert done.code == 0 and facts["next"].startswith("read the queue once: one DataFrame in one query")
+    assert facts["why"].endswith("(query odd) reads a queue of it too: each gets a part of the messages")
 
 
 @pytest.mark.parametrize("error", [TypeError("of the answer"), OSError(24, "Too many open files")])
@@ -410,7 +410,7 @@ def test_what_the_broker_does_is_no_fault_of_the_file(
 
 
 class TestWhatTheBrokerTells:
-    def told(
+    def says(
         self,
         command: Command,
         path: Path,
@@ -428,7 +428,7 @@ class TestWhatTheBrokerTells:
         self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         figures = Standing(True, 12_400, 3, 4)
-        done = self.told(command, path, monkeypatch, figures, waiting_on="broker", waiting_for="the broker")
+        done = self.says(command, path, monkeypatch, figures, waiting_on="broker", waiting_for="the broker")
         assert lines(done)["why"].endswith("nothing new (12,400 wait there, 3 other consumers)")
         assert lines(done)["broker"].endswith(f"; {QUEUE}: 12,400 messages wait, 3 un-acked, 4 consumers")
 
@@ -437,20 +437,20 @@ class TestWhatTheBrokerTells:
         self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, since: str | None
     ) -> None:
         keys: dict[str, Any] = {"waiting_on": "broker", "waiting_for": "the broker", "waiting_since": since}
-        done = self.told(command, path, monkeypatch, Standing(True, 7, 0, 1), **keys)
-        assert done.code == (0 if since is None else Kind.WITHHELD.value)
+        done = self.says(command, path, monkeypatch, Standing(True, 7, 0, 1), **keys)
+        assert done.code == (0 if since is None else Health.WITHHELD.value)
         if since is not None:
             assert lines(done)["next"].startswith("look at the queue in the broker's management: another")
-        done = self.told(command, path, monkeypatch, Standing(True, 7, 0, 1, wanted=0), **keys)
+        done = self.says(command, path, monkeypatch, Standing(True, 7, 0, 1, wanted=0), **keys)
         assert done.code == 0
         receivers = {f"{QUEUE}#0": {"connected": True, "destinations": [QUEUE], "unacked": 3}}
-        done = self.told(command, path, monkeypatch, Standing(True, 7, 3, 1), receivers=receivers, **keys)
+        done = self.says(command, path, monkeypatch, Standing(True, 7, 3, 1), receivers=receivers, **keys)
         assert done.code == 0
 
     def test_messages_that_wait_for_the_next_run(
         self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        done = self.told(command, path, monkeypatch, Standing(True, 7, 0, 0), running=False)
+        done = self.says(command, path, monkeypatch, Standing(True, 7, 0, 0), running=False)
         assert done.code == 0
         again = "start the query again, and it gets the 7 messages that wait"
         assert lines(done)["next"] == f"{again}; if it was just started, wait a minute"
@@ -492,13 +492,13 @@ class TestWhatTheBrokerTells:
     ) -> None:
         silent = {"waiting_on": "broker", "waiting_for": "the broker", "waiting_since": NOW, **keys}
         selector = {"selector": silent.pop("selector")} if "selector" in silent else {}
-        done = self.told(command, path, monkeypatch, Standing(True, *figures), selector, **silent)
+        done = self.says(command, path, monkeypatch, Standing(True, *figures), selector, **silent)
         assert lines(done)["next"].startswith(step)
 
     def test_an_alarm(self, path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         figures = Standing(True, 0, 0, 0, "RabbitMQ has an alarm for memory")
-        done = self.told(command, path, monkeypatch, figures, waiting_on="spark", waiting_for="Spark")
-        assert done.code == Kind.BLOCKED.value
+        done = self.says(command, path, monkeypatch, figures, waiting_on="spark", waiting_for="Spark")
+        assert done.code == Health.BLOCKED.value
         assert lines(done)["why"].endswith(" for Spark. The broker: RabbitMQ has an alarm for memory")
         assert lines(done)["broker"].endswith("; RabbitMQ has an alarm for memory")
         assert lines(done)["next"].startswith("rabbitmq-diagnostics alarms")
@@ -527,14 +527,14 @@ class TestWhatTheBrokerTells:
             sink.write_text(json.dumps({"version": 1, "query": "q", "options": options}))
             done = command("why", path)
         assert len(sent) == 1 and sent[0].startswith(b"/topic/spark_stomp.")
-        assert done.code == (Kind.BLOCKED.value if blocked else 0)
+        assert done.code == (Health.BLOCKED.value if blocked else 0)
 
 
 def test_a_broker_that_hangs(path: Path, command: Command) -> None:
     """The status of a query without heart-beats looks fine."""
     gone = f"stomp://127.0.0.1:{unused_port()}"
     done = command("why", write(path, options={"url": gone}, waiting_on="broker", waiting_for="it"))
-    assert done.code == Kind.CONNECTION.value
+    assert done.code == Health.CONNECTION.value
     assert lines(done)["why"].endswith(" for it. The broker does not answer")
     assert lines(done)["next"] == STARTS
 
@@ -544,5 +544,5 @@ def test_the_broker_says_the_same(path: Path, command: Command) -> None:
     written = write(path, options={"url": gone}, waiting_on="broker", waiting_for="it")
     error = lines(command("why", written))["broker"]
     away = {"connected": False, "destinations": [QUEUE], "last_error": error}
-    told = lines(command("why", write(path, options={"url": gone}, receivers={"r#0": away})))
-    assert told["why"].endswith(f": {error}") and told["broker"] == "the same"
+    facts = lines(command("why", write(path, options={"url": gone}, receivers={"r#0": away})))
+    assert facts["why"].endswith(f": {error}") and facts["broker"] == "the same"

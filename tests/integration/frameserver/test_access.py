@@ -30,11 +30,11 @@ class Serving:
 
     def __init__(self, key_pair: KeyPair | None) -> None:
         self.asked: list[RangeTicket] = []
-        self.told: list[tuple[str, str, str, str, int]] = []
+        self.reports: list[tuple[str, str, str, str, int]] = []
         self.server = FrameServer(
             FrameServerAddress("127.0.0.1", 0, new_token(), key_pair),
             self.read,
-            lambda *report: self.told.append(report),
+            lambda *report: self.reports.append(report),
         )
 
     @property
@@ -118,7 +118,7 @@ def test_whoever_has_not_the_pair_gets_nothing_whatever_token_it_has(
     for token in (serving.address.token, ended.token, ""):
         found = answer(bare(serving.address, trusted, presented), b"%b %b\n" % (token.encode(), request_))
         assert b"MESSAGE" not in found and REFUSED not in found
-    assert serving.asked == [] and serving.told == []
+    assert serving.asked == [] and serving.reports == []
 
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
@@ -139,7 +139,7 @@ def test_whoever_has_not_the_token_gets_nothing(
     connection = bare(asked.address, asked.address.key_pair, asked.address.key_pair)
     found = answer(connection, b"%b %b\n" % (presented.encode(), request_ + b" " * len(own)))
     assert REFUSED in found and b"MESSAGE" not in found
-    assert asked.asked == [] and asked.told == []
+    assert asked.asked == [] and asked.reports == []
 
 
 def test_a_request_without_a_token_takes_no_memory(plain: Serving) -> None:
@@ -155,7 +155,7 @@ def test_a_request_without_a_token_takes_no_memory(plain: Serving) -> None:
 def test_what_a_task_has_noticed_comes_whole(serving: Serving) -> None:
     reports = [("bodies_lost", "/queue/ä", "artemis", "", 3), ("bodies_unfit", "", "activemq", "why", 1)]
     report(serving.address, reports)
-    assert serving.told == reports
+    assert serving.reports == reports
 
 
 def test_a_report_that_cannot_be_made_fails_no_task(ended: FrameServerAddress) -> None:
@@ -365,7 +365,7 @@ def test_a_malformed_request_is_an_error_and_no_more(
     found = answer(connection, b"%b %b\n" % (plain.address.token.encode(), raw))
     assert len(found) > len(wire.end_of_answer()) and b"MESSAGE" not in found
     assert b"Traceback" not in found and "Traceback" not in capfd.readouterr().err
-    assert plain.asked == [] and plain.told == []
+    assert plain.asked == [] and plain.reports == []
     assert len(list(fetch(plain.address, TICKET))) == 1
 
 

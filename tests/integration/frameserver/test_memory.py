@@ -74,10 +74,10 @@ def test_a_task_takes_little_for_its_messages(octets: int, messages: int) -> Non
     address = FrameServerAddress("127.0.0.1", 0, new_token())
     server = FrameServer(address, lambda ticket: read(ticket, octets))
     tasks = [[n * messages // 4, (n + 1) * messages // 4] for n in range(4)]
-    told = [str(server.address.port), address.token, json.dumps(tasks), str(2 * MOST)]
+    arguments = [str(server.address.port), address.token, json.dumps(tasks), str(2 * MOST)]
     try:
         ended = subprocess.run(
-            [sys.executable, "-c", TASK, *told], stdout=subprocess.PIPE, timeout=PATIENCE, check=True
+            [sys.executable, "-c", TASK, *arguments], stdout=subprocess.PIPE, timeout=PATIENCE, check=True
         )
     finally:
         server.close()

@@ -53,7 +53,7 @@ def read_stream(broker: Hanging, url: str, **options: Any) -> None:
     ]
     deliveries = StreamDeliveries(settings.max_buffered_bytes, settings.name)
     deliveries.begin_at(LATEST)
-    with started(Receiver(settings, deliveries, kind=StreamReading)):
+    with started(Receiver(settings, deliveries, reading_class=StreamReading)):
         wait_until(lambda: len(broker.beats) > 8, what="heart-beats")
 
 

@@ -149,8 +149,8 @@ def test_a_malformed_message_without_a_destination_is_named_by_its_subscription(
     bad = b"MESSAGE\nsubscription:%b\nmessage-id:1\nack:1\nbad:\\q\n\nx\0" % name
     broker = ScriptedBroker(b"x", lambda number, frame: bad if b"\nid:%b\n" % name in frame else b"")
     with receiving(broker.serve, QUEUES[:2], broker="generic") as receiver:
-        wait_until(lambda: receiver.refused, what="the malformed message")
-        assert f"message '1' from {QUEUES[1]} is malformed" in str(receiver.refused)
+        wait_until(lambda: receiver.status().refused, what="the malformed message")
+        assert f"message '1' from {QUEUES[1]} is malformed" in str(receiver.status().refused)
 
 
 @pytest.mark.rule("5.1", "5.13")
@@ -207,7 +207,7 @@ def test_a_connection_that_ends_with_its_last_receipt_fails_nothing_at_the_end()
         receiver.wait_received(1)
         with read_late():
             # As if stop() and a commit came together.
-            receiver._common.stopping.deadline = Deadline.after(4)
+            receiver._state.stopping.deadline = Deadline.after(4)
             receiver.acknowledge(1)
             wait_until(lambda: not receiver._worker.is_alive, what="the end")
     assert receiver.status().failure is None

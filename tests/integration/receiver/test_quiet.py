@@ -45,7 +45,7 @@ def waits_for_a_receipt(broker: DevBroker) -> Iterator[None]:
     with receiving(broker.url, QUEUE) as receiver:
         receiver.wait_received(10)
         receiver.acknowledge(10)
-        wait_until(lambda: receiver.deliveries.receipts_awaited, what="ACKs that were sent")
+        wait_until(lambda: receiver.deliveries.acks.awaited, what="ACKs that were sent")
         yield
 
 
@@ -80,7 +80,7 @@ def stream(options: dict[str, str], *offsets: int, window: int) -> Iterator[Rece
         (settings,) = ReceiverSettings.of(source_options(url, "/amq/queue/a", **given))
         held = StreamDeliveries(settings.max_buffered_bytes, settings.name)
         held.begin_at(FIRST, "e", 0)
-        with started(Receiver(settings, held, kind=StreamReading)) as receiver:
+        with started(Receiver(settings, held, reading_class=StreamReading)) as receiver:
             yield receiver
 
 
@@ -132,7 +132,8 @@ def careful(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[L
 
         def acked() -> bool:
             receiver.acknowledge(min(receiver.frames.received, COUNT))
-            return receiver.deliveries.confirmed == COUNT and receiver.deliveries.unacked == 3
+            acks = receiver.deliveries.acks
+            return acks.receipted == COUNT and acks.unacked == 3
 
         wait_until(acked, what="the last three")
         yield receiver

@@ -87,7 +87,7 @@ def test_acks_go_out_in_groups_while_messages_come(monkeypatch: pytest.MonkeyPat
         receiver.wait_received(50)
         receiver.acknowledge(50)
         receiver.wait_received(51)
-        assert receiver.deliveries.receipts_awaited == 2
+        assert receiver.deliveries.acks.awaited == 2
         more_came.set()
         wait_until(lambda: receiver.status().acked == 50, what="the receipts")
     assert sent.count(b"ACK\n") == 50

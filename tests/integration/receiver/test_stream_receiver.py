@@ -90,7 +90,7 @@ class TestAcks:
             wait_until(lambda: len(receiver.offsets) == 9, what="all messages")
             held = receiver.held
             # None is owed to a message.
-            assert (held.unacked, held.unacked_bytes, held.oldest_unacked) == (0, 0, None)
+            assert (held.acks.unacked, held.acks.unacked_bytes, held.oldest_unacked) == (0, 0, None)
         assert stream.acks == ["a2", "a5", "a8"]
 
     def test_wait_for_a_commit_while_half_of_the_memory_is_used(self) -> None:

@@ -361,8 +361,8 @@ class TestRefusals:
         rabbit = ScriptedBroker(
             b"RabbitMQ/3", lambda _, frame: b"ERROR\n\n%b\0" % words if frame.startswith(b"SEND") else b""
         )
-        told = r"sendHeaders = .*1 message without a receipt"
-        with sending(rabbit.serve) as sender, pytest.raises(DestinationRefused, match=told):
+        problem = r"sendHeaders = .*1 message without a receipt"
+        with sending(rabbit.serve) as sender, pytest.raises(DestinationRefused, match=problem):
             finish(sender, b"x")
         assert rabbit.connections == 1
 
@@ -370,10 +370,10 @@ class TestRefusals:
 
     @pytest.mark.rule("S.5")
     @pytest.mark.parametrize(
-        ("size", "told"), [(5, "and RabbitMQ from 3.12.2 on accepts 4 MiB"), (3, "reject-publish")]
+        ("size", "hint"), [(5, "and RabbitMQ from 3.12.2 on accepts 4 MiB"), (3, "reject-publish")]
     )
     def test_a_connection_that_ends_without_a_word(
-        self, size: int, told: str, caplog: pytest.LogCaptureFixture
+        self, size: int, hint: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         """The message is found: it goes alone, and the others are confirmed. So all copies are its own."""
         sent: list[bytes] = []
@@ -386,7 +386,7 @@ class TestRefusals:
         options = {"reconnectTimeout": "3s", "reconnectDelayMax": "500ms"}
         with sending(broker.serve, **options) as sender, pytest.raises(ConnectionLost) as error:
             finish(sender, b"a", b"b", b"c" * (size << 20), b"d")
-        for words in (told, "alone was sent to /queue/out", self.BOTH, "within reconnectTimeout (3s)"):
+        for words in (hint, "alone was sent to /queue/out", self.BOTH, "within reconnectTimeout (3s)"):
             assert words in str(error.value)
         assert "confirmed 2 messages" in str(error.value)
         assert ("stomp.max_frame_size" in caplog.messages[0]) == (size == 5)
@@ -433,8 +433,8 @@ class TestRefusals:
         """RabbitMQ's never name one."""
         error = b"ERROR\nmessage:Unknown destination\n\n'/nonsense/x' is not valid\0"
         broker = ScriptedBroker(b"x", lambda _, frame: error if frame.startswith(b"SEND") else b"")
-        told = f"sent alone to {QUEUE}.*/nonsense/x"
-        with sending(broker.serve) as sender, pytest.raises(DestinationRefused, match=told):
+        problem = f"sent alone to {QUEUE}.*/nonsense/x"
+        with sending(broker.serve) as sender, pytest.raises(DestinationRefused, match=problem):
             finish(sender, b"x")
         assert broker.connections == 1
 
@@ -464,9 +464,9 @@ class TestRefusals:
     def test_one_that_may_pass_and_does_not_fails_the_task_in_time(self) -> None:
         error = b"ERROR\nmessage:Processing error\n\n\0"
         broker = ScriptedBroker(b"x", lambda _, frame: error if frame.startswith(b"SEND") else b"")
-        told = r"within reconnectTimeout \(1s\).*Processing error.*confirmed 0 messages"
+        problem = r"within reconnectTimeout \(1s\).*Processing error.*confirmed 0 messages"
         options = {"reconnectTimeout": "1s", "reconnectDelay": "100ms", "reconnectDelayMax": "100ms"}
-        with sending(broker.serve, **options) as sender, pytest.raises(ConnectionLost, match=told):
+        with sending(broker.serve, **options) as sender, pytest.raises(ConnectionLost, match=problem):
             finish(sender, b"x")
         assert broker.connections > 3
 
@@ -501,8 +501,8 @@ class TestRefusals:
             with DevBroker(refuse=(destination,)) as broker, sending(broker.url) as sender, refused as error:
                 send_row(sender, destination)
             errors.append(str(error.value))
-        for told in (errors[0], caplog.messages[0]):
-            assert 100 < len(told) < 2_000 and told.isprintable() and "..." in told
+        for text in (errors[0], caplog.messages[0]):
+            assert 100 < len(text) < 2_000 and text.isprintable() and "..." in text
         assert "confirmed 0 messages" in errors[0] and "SEND to /queue/a:b:" in errors[1]
 
     @pytest.mark.rule("S.5")

@@ -187,13 +187,13 @@ def test_a_receipt_begins_the_silence_anew(devbroker: DevBroker, monkeypatch: py
 
     monkeypatch.setattr(Deliveries, "confirm", confirmed)
     monkeypatch.setattr(QueryRuntime, "_situation", looking)
-    with Run({"url": devbroker.url, "destination": QUEUE}, prefetch=5, idleTimeout="300ms") as run:
+    with Run({"url": devbroker.url, "destination": QUEUE}, prefetch=5, idleTimeout="1s") as run:
         run.reader._mode = Mode.DRAIN
         rows: list[bytes] = []
         while (end := run.reader.latestOffset(run.start, None)) != run.start:
             run.end = end
             rows += [row["body"] for row in run.read()]
-            wait_until(lambda: _silence(run) > 0.3, what="a batch that takes longer than idleTimeout")
+            wait_until(lambda: _silence(run) > 1.0, what="a batch that takes longer than idleTimeout")
             run.commit()
     assert rows == BODIES[:10]
 

@@ -230,7 +230,7 @@ def test_a_stream_ends_the_query_after_what_came_before() -> None:
 
 
 def test_a_batch_read_fails_and_takes_nothing(queue: DevBroker, command: Command) -> None:
-    code, _, told = command("peek", queue.url, QUEUE)
+    code, _, err = command("peek", queue.url, QUEUE)
     assert code == 1
-    assert "cannot be delivered" in told
+    assert "cannot be delivered" in err
     assert queue.bodies(QUEUE) == [*BEFORE, BAD, *BEHIND]

@@ -21,6 +21,7 @@ from spark_stomp.source.receivers import DelayedFailure
 
 QUEUE, OTHER = "/queue/a", "/queue/b"
 BAD = b"no colon\n"
+ERROR = MalformedMessageError("bad")
 STATUS = ReceiverStatus("r", True, 0, 0, 0, 0, last_active=0.0, window_full=False, failure=None)
 GOOD = [b"m%d" % number for number in range(40)]
 
@@ -146,9 +147,9 @@ def receive(held: Deliveries, count: int) -> None:
     held.receive(block, received_at=0, version="1.2", dialect="")
 
 
-def holding(*counts: int) -> Deliveries:
+def holding(*counts: int, log: Log | None = None) -> Deliveries:
     """A receiver with blocks of so many messages."""
-    held = Deliveries(1 << 20, Log(DedupIndex()))
+    held = Deliveries(1 << 20, log or Log(DedupIndex()))
     held.connected(keyed=False)
     for count in counts:
         receive(held, count)
@@ -156,65 +157,91 @@ def holding(*counts: int) -> Deliveries:
 
 
 def commit(held: Deliveries, count: int, end: int) -> None:
-    """So many messages more are a batch, which is committed."""
+    """So many messages more are a batch, which is committed and ACKed."""
     held.number(count)
     held.log.commit(end)
+    assert held.due(1_000) is not None
+    held.sent("a", 0.0)
+    held.confirm("a")
+
+
+def refusing(*counts: int, log: Log | None = None) -> Deliveries:
+    """The same, with a malformed message behind them."""
+    held = holding(*counts, log=log)
+    held.refuse(ERROR, len(BAD))
+    return held
 
 
 def test_what_another_receiver_is_about_to_bring_is_waited_for() -> None:
     """Until it is subscribed and has had a moment."""
-    error = MalformedMessageError("bad")
-    refusal = DelayedFailure([holding(), holding()])
-    refused, other = replace(STATUS, name="a", refused=error), replace(STATUS, name="b")
+    first = refusing()
+    refusal = DelayedFailure([first, holding()])
+    refused, other = replace(STATUS, name="a", refused=ERROR), replace(STATUS, name="b")
     assert refusal.failure([refused, replace(other, subscribed=False)], 100.0) is None
     assert refusal.failure([refused, replace(other, last_active=100.0)], 100.1) is None
-    assert refusal.failure([refused, replace(other, last_active=100.0)], 100.3) is error
+    assert refusal.failure([refused, replace(other, last_active=100.0)], 100.3) is ERROR
     # The connection broke, and the message came again.
+    first.disconnected(redelivers=True)
     assert refusal.failure([STATUS, other], 101.0) is None
+    first.connected(keyed=False)
+    first.refuse(ERROR, len(BAD))
     assert refusal.failure([refused, replace(other, last_active=101.0)], 101.1) is None
 
 
 class TestWhatIsWaitedFor:
-    REFUSED = replace(STATUS, refused=MalformedMessageError("bad"))
-
-    def begin(self, *counts: int) -> None:
-        """The malformed message comes behind blocks of so many."""
-        self.held = holding(*counts)
-        self.refusal = DelayedFailure([self.held])
+    def begin(self, held: Deliveries, *others: Deliveries) -> None:
+        """All that came before the malformed message waits in ``held``, or in inboxes of others."""
+        self.held = held
+        self.refusal = DelayedFailure([held, *others])
         assert self.waits
 
     @property
     def waits(self) -> bool:
-        failure = self.refusal.failure([self.REFUSED], 101.0)
-        assert failure in (None, self.REFUSED.refused)
+        failure = self.refusal.failure([replace(STATUS, refused=ERROR)], 101.0)
+        assert failure in (None, ERROR)
         return failure is None
 
     def test_nothing_that_was_dropped_meanwhile(self) -> None:
         """Another receiver's connection broke, and its messages went elsewhere."""
-        self.begin(1)
+        other = holding(1)
+        self.begin(refusing(), other)
         assert self.waits
-        self.held.disconnected(redelivers=True)
+        other.disconnected(redelivers=True)
         assert not self.waits
 
-    def test_nothing_that_comes_later(self) -> None:
-        self.begin(1)
-        receive(self.held, 1)
-        commit(self.held, 1, 1)
+    def test_nothing_that_another_receiver_gets_later(self) -> None:
+        log = Log(DedupIndex())
+        other = holding(1, log=log)
+        self.begin(refusing(log=log), other)
+        receive(other, 1)
+        commit(other, 1, 1)
         assert not self.waits
 
     def test_all_batches_with_what_came_before(self) -> None:
         """A limit lets a batch have only some of the messages that came together."""
-        self.begin(2, 5)
+        self.begin(refusing(2, 5))
         for end in range(1, 8):
             assert self.waits
             commit(self.held, 1, end)
         assert not self.waits
 
+    def test_its_own_although_others_get_as_many_numbers(self) -> None:
+        log = Log(DedupIndex())
+        other = holding(1, log=log)
+        self.begin(refusing(1, log=log), other)
+        receive(other, 5)
+        commit(other, 6, 6)
+        assert self.waits
+        commit(self.held, 1, 7)
+        assert not self.waits
+
     def test_what_stays_of_a_broken_connection(self) -> None:
         """The broker does not redeliver the messages of a plain topic."""
-        self.begin(2)
-        self.held.disconnected(redelivers=True, but=["t"])
-        assert self.held.inbox.pending == 2
+        other = holding(2)
+        self.begin(refusing(), other)
+        other.disconnected(redelivers=True, but=["t"])
+        assert other.inbox.pending == 2
         assert self.waits
-        commit(self.held, 2, 2)
+        other.number(2)
+        other.log.commit(2)
         assert not self.waits

@@ -167,9 +167,9 @@ class TestTheNewest:
 
     def test_messages_that_a_filter_leaves_out_are_not_waited_for(self) -> None:
         stream = Stream(*range(12))
-        for left in ([], [9, 10]):
-            stream.times = {"offset=9": left}
-            assert [*self.shown(stream, 3)] == left
+        for kept in ([], [9, 10]):
+            stream.times = {"offset=9": kept}
+            assert [*self.shown(stream, 3)] == kept
 
     def test_messages_and_what_comes_then(self) -> None:
         """Also over a broken connection, and whatever is silent."""

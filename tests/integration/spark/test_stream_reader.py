@@ -374,22 +374,22 @@ def test_what_is_gone_when_the_end_is_told_is_not_in_it(
     broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch, limit: dict[str, str]
 ) -> None:
     """The connection breaks after the look. No empty batch is told, which would end the run."""
-    tell, told = Logs.take_batch, list[tuple[Offset, Shares] | None]()
+    tell, planned = Logs.take_batch, list[tuple[Offset, Shares] | None]()
 
     def break_in_between(logs: Logs, *args: Any) -> tuple[Offset, Shares] | None:
-        if not told:
+        if not planned:
             for one in logs._logs[MEMORY]._receivers.values():  # type: ignore[attr-defined]
                 one.disconnected(redelivers=True)
-        told.append(tell(logs, *args))
-        if len(told) == 1:
+        planned.append(tell(logs, *args))
+        if len(planned) == 1:
             broker.drop_connections()
-        return told[-1]
+        return planned[-1]
 
     monkeypatch.setattr(Logs, "take_batch", break_in_between)
     runs.append(run := Spark(broker.url, **limit))
     # As Spark 4.0 and 4.1 ask: the first answer may be the only one, so it waits for messages.
     end = run.reader.latestOffset()
-    assert told[0] is None and len(told) == 2
+    assert planned[0] is None and len(planned) == 2
     assert run.read(run.start, end) == BODIES
 
 

@@ -21,7 +21,7 @@ from support.tcp import stomp_server, unused_port
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, LoginRefused, SinkRowError
-from spark_stomp.sink.write import Progress, TaskResult
+from spark_stomp.sink.write import ConfirmationLogger, TaskResult
 from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
 
@@ -122,15 +122,15 @@ class TestLogLines:
 
     def test_of_what_is_confirmed_come_every_ten_seconds(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level("INFO", "spark_stomp")
-        progress = Progress()
+        logger = ConfirmationLogger()
         for now in range(50):
-            progress.add("run", 0, float(now))
+            logger.add("run", 0, float(now))
         assert caplog.messages == []
         for now in range(100, 125):
-            progress.add("run", 2, float(now))
+            logger.add("run", 2, float(now))
         # Before a colon are the names that an earlier test has set for this thread.
-        told = [message.rpartition(": ")[2] for message in caplog.messages]
-        assert told == [f"{count} messages confirmed by the broker" for count in (2, 20, 20)]
+        texts = [message.rpartition(": ")[2] for message in caplog.messages]
+        assert texts == [f"{count} messages confirmed by the broker" for count in (2, 20, 20)]
 
 
 class TestTimes:

@@ -57,8 +57,8 @@ class TestOfAQuery:
             shown = wait_shown(path, unacked=5, running=True)
             assert shown["totals"]["rows_waiting"] == 5
             assert [one["heard_at"] is not None for one in shown["receivers"].values()] == [True]
-            told = {"url": options["url"], "destination": QUEUE, "statusFile": str(path)}
-            assert told.items() <= shown["options"].items()
+            given = {"url": options["url"], "destination": QUEUE, "statusFile": str(path)}
+            assert given.items() <= shown["options"].items()
             run.commit()
             shown = wait_shown(path, unacked=0, rows=5)
             assert shown["totals"]["rows_waiting"] == 0
@@ -88,8 +88,8 @@ class TestOfAQuery:
 
             def ages() -> list[float]:
                 shown = read(path)
-                told = (shown["totals"] | shown).get
-                moments = map(told, ("oldest_unacked_at", "batch_since", "waiting_since"))
+                figure = (shown["totals"] | shown).get
+                moments = map(figure, ("oldest_unacked_at", "batch_since", "waiting_since"))
                 return [moment(shown["written_at"]) - moment(at) for at in moments if at]
 
             def are_right() -> bool:

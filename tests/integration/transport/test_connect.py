@@ -50,7 +50,7 @@ def refusal(*answers: bytes, **options: object) -> StompError:
     return error.value
 
 
-def all_that_is_told(error: StompError) -> str:
+def all_that_is_shown(error: StompError) -> str:
     return "".join(traceback.format_exception(error))
 
 
@@ -117,10 +117,10 @@ def test_a_broker_that_quotes_connect_does_not_give_its_secrets_away(answer: byt
     shown = {b"raw": secret.encode(), b"escaped": rb"s3cret\\\cword", b"token": token.encode()}
     given = {"login": "ada", "password": secret, "acceptVersions": "1.2"}
     headers = json.dumps({"authorization": token})
-    told = all_that_is_told(refusal(answer % shown, secretConnectHeaders=headers, **given))
-    assert "s3cre" not in told
-    assert "t0ken" not in told
-    assert "***" in told or "body ..." in told
+    texts = all_that_is_shown(refusal(answer % shown, secretConnectHeaders=headers, **given))
+    assert "s3cre" not in texts
+    assert "t0ken" not in texts
+    assert "***" in texts or "body ..." in texts
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_a_broker_that_quotes_connect_does_not_give_its_secrets_away(answer: byt
 )
 def test_nor_does_one_whose_words_are_cut_or_come_later(answer: bytes) -> None:
     given = {"login": "ada", "password": "s3cretword"}
-    told = all_that_is_told(refusal(answer % {b"secret": b"s3cretword"}, **given))
-    assert "s3c" not in told
-    assert "***" in told
+    texts = all_that_is_shown(refusal(answer % {b"secret": b"s3cretword"}, **given))
+    assert "s3c" not in texts
+    assert "***" in texts
 
 
 class Reads:
@@ -248,8 +248,8 @@ def test_the_password_of_a_file_is_sent_and_not_given_away(tmp_path: Path) -> No
     (file := tmp_path / "password").write_text("s3cretword\n")
     quotes = b"ERROR\nmessage:no s3cretword\n\npasscode s3cretword\0"
     refused = refusal(quotes, login="ada", passwordFile=file)
-    told = all_that_is_told(refused)
-    assert type(refused) is LoginRefused and "s3c" not in told and "***" in told
+    texts = all_that_is_shown(refused)
+    assert type(refused) is LoginRefused and "s3c" not in texts and "***" in texts
     with DevBroker(users={"ada": "s3cretword"}) as broker:
         connect(broker.url, login="ada", passwordFile=file)
 
@@ -299,12 +299,12 @@ def test_a_server_of_another_kind(answer: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "words"),
     [({}, r"without answering.*\?$"), ({"clientId": "ada"}, "Or is clientId ada still in use")],
 )
-def test_a_server_that_hangs_up_at_once(options: dict[str, str], told: str) -> None:
+def test_a_server_that_hangs_up_at_once(options: dict[str, str], words: str) -> None:
     """ActiveMQ may do that if the client id is in use."""
-    with stomp_server(lambda connection: None) as url, pytest.raises(ConnectFailed, match=told):
+    with stomp_server(lambda connection: None) as url, pytest.raises(ConnectFailed, match=words):
         connect(url, **options)
 
 
@@ -328,7 +328,7 @@ IN_USE = "Broker: b - Client: ada already connected from tcp://127.0.0.1:5"
 
 
 @pytest.mark.parametrize(
-    ("words", "options", "told"),
+    ("words", "options", "reason"),
     [
         (IN_USE, {"clientId": "ada"}, "clientId ada"),
         # Whatever the password is.
@@ -343,12 +343,12 @@ IN_USE = "Broker: b - Client: ada already connected from tcp://127.0.0.1:5"
     ],
 )
 def test_a_client_id_in_use_is_told_from_a_refused_login(
-    words: str, options: dict[str, str], told: str | None
+    words: str, options: dict[str, str], reason: str | None
 ) -> None:
     refused = refusal(b"ERROR\nmessage:%b\n\n\0" % words.replace(":", "\\c").encode(), **options)
     assert isinstance(refused, LoginRefused)
-    assert isinstance(refused, ClientIdInUse) == (told is not None)
-    assert told is None or (told in str(refused) and f"clientId {options['clientId']}" in str(refused))
+    assert isinstance(refused, ClientIdInUse) == (reason is not None)
+    assert reason is None or (reason in str(refused) and f"clientId {options['clientId']}" in str(refused))
 
 
 class TestANameWhoseLookUpHangs:
@@ -421,8 +421,8 @@ class TestANameWithSeveralAddresses:
     """connectTimeout is for all of them together."""
 
     def resolve(self, monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
-        told = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: told)
+        infos = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: infos)
 
     def hang(self, monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
         """Who connects there waits for its timeout."""

@@ -89,11 +89,11 @@ class TestSeveralReceipts:
     ) -> list[Event]:
         """What else comes in these rounds, one each ``every`` seconds. After the last nothing comes."""
         others: list[Event] = []
-        left = iter(rounds)
+        rest = iter(rounds)
 
         def poll(_: float) -> list[Event]:
             pause(every)
-            return next(left, [])
+            return next(rest, [])
 
         with connected(broker.url) as connection:
             connection.await_receipts(self.REQUESTS, timeout, others.extend, poll)
@@ -138,18 +138,18 @@ class TestSeveralReceipts:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "told"),
+    ("answer", "error", "words"),
     [
         (b"RECEIPT\nreceipt-id:\\n\x1b%b\n\n\0", RemoteProtocolError, r"\n\x1bxxx"),
         # As Artemis quotes all headers, in one line of more than 64 KiB.
         (b"ERROR\nmessage:AMQ339011 %b\n\n\0", BrokerError, "AMQ339011"),
     ],
 )
-def test_what_is_long_is_read_and_quoted_in_short(answer: bytes, error: type[StompError], told: str) -> None:
+def test_what_is_long_is_read_and_quoted_in_short(answer: bytes, error: type[StompError], words: str) -> None:
     serve = says(CONNECTED, answer % (b"x" * (60_000 if error is RemoteProtocolError else 600_000)))
     with served(serve) as connection, pytest.raises(error) as raised:
         subscribe(connection)
-    assert told in str(raised.value)
+    assert words in str(raised.value)
     assert error is BrokerError or len(str(raised.value)) < 300
 
 

@@ -96,7 +96,7 @@ def left_at_once(url: str, _: str) -> None:
         connection.disconnect()
 
 
-def told(name: str, url: str, peer: str) -> None:
+def asks(name: str, url: str, peer: str) -> None:
     standing(source_options(url).connection, dialect_named(name), QUEUE, peer)
 
 
@@ -110,8 +110,8 @@ WAYS = {
     "are messages taken": Way(
         lambda url, peer: takes_messages(source_options(url).connection, dialect_named("rabbitmq"), peer)
     ),
-    "standing in ActiveMQ": Way(partial(told, "activemq"), ACTIVEMQ),
-    "standing in Artemis": Way(partial(told, "artemis"), ARTEMIS),
+    "standing in ActiveMQ": Way(partial(asks, "activemq"), ACTIVEMQ),
+    "standing in Artemis": Way(partial(asks, "artemis"), ARTEMIS),
     "proof of a sink": Way(
         lambda url, _: ProvedRuns().prove(sink_options(url), None, connected=False, in_stream=False)
     ),

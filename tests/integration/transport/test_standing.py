@@ -82,9 +82,9 @@ def management() -> Iterator[Management]:
 
 class TestRabbitMQ:
     def test_figures(self, management: Management) -> None:
-        told = management.ask()
-        assert told == Standing(True, 12_400, 3, 4)
-        assert str(told) == "12,400 messages wait, 3 un-acked, 4 consumers"
+        found = management.ask()
+        assert found == Standing(True, 12_400, 3, 4)
+        assert str(found) == "12,400 messages wait, 3 un-acked, 4 consumers"
 
     def test_a_queue_that_is_not_there(self, management: Management) -> None:
         del management.answers["/api/queues/%2F/a%20b"]
@@ -127,7 +127,7 @@ class TestRabbitMQ:
         self, management: Management, monkeypatch: pytest.MonkeyPatch, begin: bytes
     ) -> None:
         monkeypatch.setattr("spark_stomp.transport.standing._TIMEOUT", 0.2)
-        left = threading.Event()
+        gone = threading.Event()
 
         def drip(connection: socket.socket) -> None:
             until = time.monotonic() + PATIENCE
@@ -137,12 +137,12 @@ class TestRabbitMQ:
                     connection.sendall(b" ")
                     time.sleep(0.01)
                 return
-            left.set()
+            gone.set()
 
         with tcp_server(drip) as port:
             with pytest.raises(UnsupportedError, match="managementUrl cannot be asked: timed out"):
                 management.ask(managementUrl=f"http://127.0.0.1:{port}")
-            assert left.wait(PATIENCE)
+            assert gone.wait(PATIENCE)
 
     def test_a_name_whose_look_up_hangs(
         self, management: Management, monkeypatch: pytest.MonkeyPatch
@@ -209,9 +209,9 @@ class TestRabbitMQ:
             sent = connection.recv(1 << 16).decode()
             connection.sendall(f"what is {sent.partition('Basic ')[2].split()[0]} or s3cret?\r\n".encode())
 
-        with tcp_server(echo) as port, pytest.raises(UnsupportedError) as told:
+        with tcp_server(echo) as port, pytest.raises(UnsupportedError) as raised:
             management.ask(managementUrl=f"http://127.0.0.1:{port}")
-        assert str(told.value).rstrip().endswith("managementUrl cannot be asked: what is *** or ***?\\r\\n")
+        assert str(raised.value).rstrip().endswith("managementUrl cannot be asked: what is *** or ***?\\r\\n")
 
     def test_over_tls(self, management: Management, tmp_path: Path) -> None:
         authority = Authority(tmp_path, "authority")

@@ -173,8 +173,8 @@ def test_what_a_server_refuses_or_lacks(
     other = tls_front(devbroker.port, authority.issue().server_context())
     with server_with(context) as strict, other as port, pytest.raises(TlsRefused) as refused:
         connected(url_of(strict, port), **given)
-    for told in ["tlsMinVersion is 1.3"] if least else ["tlsCertFile", "CERTIFICATE_REQUIRED"]:
-        assert told in str(refused.value)
+    for words in ["tlsMinVersion is 1.3"] if least else ["tlsCertFile", "CERTIFICATE_REQUIRED"]:
+        assert words in str(refused.value)
     assert devbroker.connects == 0
 
 
@@ -284,18 +284,18 @@ class TestPemText:
             text = f"-----BEGIN {kind}-----\ns3cret\n-----END {kind}-----"
             with pytest.raises(TlsRefused) as refused:
                 connected(url_of(unused_port()), **{**good, key: text})
-            told = "".join(traceback.format_exception(refused.value))
-            assert f"{key} = (PEM text)" in told
-            assert "s3cret" not in told and "BEGIN" not in told
+            trace = "".join(traceback.format_exception(refused.value))
+            assert f"{key} = (PEM text)" in trace
+            assert "s3cret" not in trace and "BEGIN" not in trace
 
 
 def test_a_key_without_its_password_is_an_error_and_no_question(
     devbroker: DevBroker, authority: Authority
 ) -> None:
     options = as_files(authority, authority.issue("ada", password="right"))
-    for secret, told in (({}, "is not given"), ({"tlsKeyPassword": "wrong"}, "does not decrypt")):
+    for secret, problem in (({}, "is not given"), ({"tlsKeyPassword": "wrong"}, "does not decrypt")):
         text = refusal(devbroker, authority.issue(), **options, **secret)
-        assert f"tlsKeyPassword {told}" in text and "private key in tlsKeyFile" in text
+        assert f"tlsKeyPassword {problem}" in text and "private key in tlsKeyFile" in text
         assert "wrong" not in text
 
 
@@ -304,7 +304,7 @@ class TestAFileThatCannotBeUsed:
 
     @pytest.mark.parametrize("option", ["tlsCaFile", "tlsCertFile", "tlsKeyFile"])
     @pytest.mark.parametrize(
-        ("content", "told"),
+        ("content", "words"),
         [
             (None, "No such file"),
             (b"\x30\x82\x03", "must be converted to PEM first"),  # as DER and PKCS#12 begin
@@ -312,7 +312,7 @@ class TestAFileThatCannotBeUsed:
         ],
     )
     def test_is_named(
-        self, authority: Authority, tmp_path: Path, option: str, content: bytes | None, told: str
+        self, authority: Authority, tmp_path: Path, option: str, content: bytes | None, words: str
     ) -> None:
         path = tmp_path / "bad"
         if content is not None:
@@ -320,7 +320,7 @@ class TestAFileThatCannotBeUsed:
         options = as_files(authority, authority.issue("ada")) | {option: path}
         with pytest.raises(TlsRefused) as refused:
             connected(url_of(unused_port()), **options)
-        assert f"cannot use {option} = {path}: " in str(refused.value) and told in str(refused.value)
+        assert f"cannot use {option} = {path}: " in str(refused.value) and words in str(refused.value)
 
     @pytest.mark.parametrize("joint", [" ", "\\n"])
     @pytest.mark.parametrize("option", ["tlsCaFile", "tlsCertFile", "tlsKeySecret"])

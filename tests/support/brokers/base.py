@@ -288,11 +288,11 @@ class Broker(ABC):
 
 def free_ports(count: int) -> list[int]:
     """Ports of loopback that nobody listens on. None is given twice, since a broker takes its own later."""
-    left = [port for port in _PORTS if port not in _given]
-    random.shuffle(left)
+    remaining = [port for port in _PORTS if port not in _given]
+    random.shuffle(remaining)
     with ExitStack() as held:
         found: list[int] = []
-        for port in left:
+        for port in remaining:
             try:
                 held.enter_context(socket.create_server((HOST, port)))
             except OSError:

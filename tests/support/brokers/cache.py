@@ -80,8 +80,8 @@ def debian_packages(suite: str, package: str, also: re.Pattern[str], into: Path)
 
 def _mirror() -> str:
     """The address of the mirror of Debian that this system has."""
-    told = ("Label: Debian", "Created-By: Packages")
-    mirrors = run("apt-get", "indextargets", "--format", "$(REPO_URI)", *told).split()
+    only_debian = ("Label: Debian", "Created-By: Packages")
+    mirrors = run("apt-get", "indextargets", "--format", "$(REPO_URI)", *only_debian).split()
     if not mirrors:
         raise Unavailable("no mirror of Debian is among this system's package sources (after apt-get update)")
     return mirrors[0]

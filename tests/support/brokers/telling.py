@@ -46,8 +46,8 @@ class ManagedRabbitMQ(RabbitMQ):
         """Close those of STOMP, as the page of the management does, once it has one."""
 
         def known() -> list[str]:
-            told = json.loads(self._http("connections"))
-            return [one["name"] for one in told if "STOMP" in str(one.get("protocol"))]
+            connections = json.loads(self._http("connections"))
+            return [one["name"] for one in connections if "STOMP" in str(one.get("protocol"))]
 
         wait_until(known, what="the connections of the management")
         for name in known():

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from support.amqp import compound, section, short
 
-from spark_stomp.arrow import Oddity, RowRules, decode_frames
+from spark_stomp.arrow import Flaw, RowRules, decode_frames
 from spark_stomp.brokers import dialect_named
 from spark_stomp.columns import Projection
 from spark_stomp.frame_batch import FrameBatch
@@ -139,14 +139,14 @@ def test_what_does_not_fit_is_counted_with_the_first_reason() -> None:
     long = '{"' + "n" * 500 + '":1}'
     frames = [frame(body.encode()) for body in ('{"a":1}', "[]", '{"a":"x"}', long)]
     batch = FrameBatch(b"".join(frames), [*accumulate(map(len, frames))], 0, 0, "1.2", "artemis")
-    odd: Counter[Oddity] = Counter()
-    decode_frames(batch, ALL, RowRules(None, "ms"), odd)
+    flaws: Counter[Flaw] = Counter()
+    decode_frames(batch, ALL, RowRules(None, "ms"), flaws)
     reason = "the body is a list, fields were expected"
-    assert odd == {Oddity("bodies_unfit", "/queue/a", "artemis", reason): 3}
-    odd.clear()
+    assert flaws == {Flaw("bodies_unfit", "/queue/a", "artemis", reason): 3}
+    flaws.clear()
     last = replace(batch, data=frames[3], ends=[len(frames[3])])
-    decode_frames(last, ALL, RowRules(None, "ms"), odd)
-    assert all(len(one.reason) < 210 for one in odd)
+    decode_frames(last, ALL, RowRules(None, "ms"), flaws)
+    assert all(len(one.reason) < 210 for one in flaws)
 
 
 def test_no_frames() -> None:
@@ -155,7 +155,7 @@ def test_no_frames() -> None:
 
 LAZY = """
 import sys
-from spark_stomp.arrow import Oddity, RowRules, decode_frames
+from spark_stomp.arrow import Flaw, RowRules, decode_frames
 from support.columns import projection_of
 from spark_stomp.frame_batch import FrameBatch
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from spark_stomp.arrow.columns import strings
-from spark_stomp.arrow.json_layouts import read_layouts
+from spark_stomp.arrow.json_layouts import read_json_layouts
 from spark_stomp.arrow.json_rows import JsonRows, json_rows
 from spark_stomp.errors import SchemaError
 
@@ -363,7 +363,7 @@ def test_what_one_body_has_is_not_in_those_of_its_layout(first: str, others: str
 def test_a_null_is_in_a_layout() -> None:
     texts = strings([f'{{"l":[{{"a":null,"s":null}}, {{"a":null}}],"a":{number}}}' for number in range(200)])
     texts = pa.concat_arrays([texts, strings(['{"l":null,"a":null}'] * 200)])
-    ((rows, _),) = read_layouts(texts, NESTED)
+    ((rows, _),) = read_json_layouts(texts, NESTED)
     assert rows.tolist() == [*range(200, 400)]
 
 

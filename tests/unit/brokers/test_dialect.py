@@ -146,7 +146,7 @@ def test_nor_does_activemq_before_stomp_12() -> None:
             activemq.check_version(version)
 
 
-def told(broker: str, destination_type: str) -> Dialect:
+def typed(broker: str, destination_type: str) -> Dialect:
     """The dialect with the option ``destinationType``."""
     options = sink_options("stomp://a:1", broker=broker, destinationType=destination_type)
     return options.connection.dialect(None)
@@ -212,25 +212,25 @@ class TestKinds:
     @pytest.mark.parametrize("said", ["queue", "topic"])
     @pytest.mark.parametrize("broker", ["artemis", "rabbitmq", "activemq", "generic"])
     def test_are_as_the_option_says_if_no_name_does(self, broker: str, said: str) -> None:
-        dialect = told(broker, said)
+        dialect = typed(broker, said)
         assert dialect.kind("prices") == said
         assert (dialect.kind("/queue/a"), dialect.kind("/topic/a")) == ("queue", "topic")
         assert dialect.unknown_kind("prices") is None
 
     def test_are_known_of_all_that_the_dev_broker_has(self) -> None:
-        assert told("devbroker", "topic").kind("prices") == "queue"
+        assert typed("devbroker", "topic").kind("prices") == "queue"
 
     @pytest.mark.rule("2.4")
     def test_only_what_is_known_to_come_again_is_counted_on(self) -> None:
         artemis = dialect_named("artemis")
         assert artemis.redelivers("/queue/prices", durable=False)
-        assert told("artemis", "queue").redelivers("prices", durable=False)
+        assert typed("artemis", "queue").redelivers("prices", durable=False)
         assert artemis.redelivers("/topic/prices", durable=True)
         for uncertain in ("prices", "/topic/prices"):
             assert not artemis.redelivers(uncertain, durable=False)
-        assert not told("activemq", "queue").redelivers("/temp-queue/prices", durable=False)
-        assert not told("generic", "queue").redelivers("/queue/prices", durable=False)
-        assert not told("artemis", "topic").redelivers("prices", durable=False)
+        assert not typed("activemq", "queue").redelivers("/temp-queue/prices", durable=False)
+        assert not typed("generic", "queue").redelivers("/queue/prices", durable=False)
+        assert not typed("artemis", "topic").redelivers("prices", durable=False)
 
     def test_what_could_be_lost_is_said_in_one_line_with_the_way_out(self) -> None:
         for broker in ("artemis", "generic", "activemq"):
@@ -241,7 +241,7 @@ class TestKinds:
     @pytest.mark.rule("7.5")
     @pytest.mark.parametrize("broker", ["artemis", "generic"])
     def test_what_is_said_to_be_a_topic_is_one(self, broker: str) -> None:
-        for check in checks(told(broker, "topic"), "prices"):
+        for check in checks(typed(broker, "topic"), "prices"):
             with pytest.raises(UnsupportedError, match=r"prices is a topic.*allowLoss"):
                 check(allow_loss=False)
 
@@ -249,24 +249,24 @@ class TestKinds:
     @pytest.mark.parametrize("broker", ["rabbitmq", "activemq", "artemis", "generic"])
     @pytest.mark.parametrize("name", ["/temp-queue/a", "/remote-temp-queue/a"])
     def test_a_temporary_queue_is_refused_unless_loss_is_accepted(self, broker: str, name: str) -> None:
-        for check in checks(told(broker, "queue"), name):
+        for check in checks(typed(broker, "queue"), name):
             check(allow_loss=True)
             with pytest.raises(UnsupportedError, match=r"temporary queue.*allowLoss"):
                 check(allow_loss=False)
 
     def test_what_is_said_to_be_a_queue_may_have_several_connections(self) -> None:
-        queue = told("generic", "queue")
+        queue = typed("generic", "queue")
         queue.check_subscription("prices", (), connections=3, durable=False, allow_loss=False)
-        assert told("activemq", "queue").browses("prices")
+        assert typed("activemq", "queue").browses("prices")
 
     def test_a_durable_subscription_may_be_to_what_is_said_to_be_a_topic(self) -> None:
-        assert told("artemis", "topic").subscription("prices", durable_name="d", client_id="c").headers
+        assert typed("artemis", "topic").subscription("prices", durable_name="d", client_id="c").headers
         with pytest.raises(UnsupportedError, match="destinationType = topic"):
             dialect_named("artemis").subscription("prices", durable_name="d", client_id="c")
 
     def test_artemis_is_told_what_is_said(self) -> None:
         for said, routing in (("queue", "ANYCAST"), ("topic", "MULTICAST")):
-            dialect = told("artemis", said)
+            dialect = typed("artemis", said)
             assert ("subscription-type", routing) in dialect.subscribe_headers("prices", 1)
             assert dialect.subscribe_headers("prices::mine", 2) == (("consumer-window-size", "16384"),)
         for said, destination, needs in (
@@ -275,10 +275,10 @@ class TestKinds:
             ("queue", "/topic/prices", False),
             ("topic", "prices", False),
         ):
-            assert told("artemis", said).naming.is_short_queue_name(destination) is needs
+            assert typed("artemis", said).naming.is_short_queue_name(destination) is needs
 
     def test_the_sink_warns_of_what_is_said_to_be_a_topic(self) -> None:
-        assert told("artemis", "topic").unrouted("prices") is not None
+        assert typed("artemis", "topic").unrouted("prices") is not None
         assert dialect_named("artemis").unrouted("prices") is None
 
 

@@ -48,10 +48,10 @@ class TestTheTable:
         assert ("page" in limit) == (dialect.page_size is not None)
 
     def test_id(self, dialect: Dialect) -> None:
-        told = cell(dialect, "id that survives redelivery")
-        assert told.startswith("none") == (dialect.id_header is None)
-        assert f"`{dialect.id_header}`" in told or dialect.id_header is None
-        assert ("part" in told) == (dialect.id_separator is not None)
+        text = cell(dialect, "id that survives redelivery")
+        assert text.startswith("none") == (dialect.id_header is None)
+        assert f"`{dialect.id_header}`" in text or dialect.id_header is None
+        assert ("part" in text) == (dialect.id_separator is not None)
 
     def test_durable_subscriptions(self, dialect: Dialect) -> None:
         durable = dialect.durable_topics

@@ -69,15 +69,15 @@ class TestActiveMQ:
 
     def test_limits(self) -> None:
         full = {"memoryPercentUsage": 100, "storePercentUsage": 101, "tempPercentUsage": 99}
-        told = read("activemq", self.held(broker=full))
-        assert told.alarm == "the limit of memory and store is reached (systemUsage)"
-        told = read("activemq", self.held(broker=full, memoryPercentUsage=120))
-        assert told.alarm == "the queue has reached its memoryLimit (producer flow control)"
+        found = read("activemq", self.held(broker=full))
+        assert found.alarm == "the limit of memory and store is reached (systemUsage)"
+        found = read("activemq", self.held(broker=full, memoryPercentUsage=120))
+        assert found.alarm == "the queue has reached its memoryLimit (producer flow control)"
 
     @pytest.mark.parametrize(("size", "wanted"), [(210, 0), (211, 201)])
     def test_what_a_selector_may_want_is_behind_a_page_of_others(self, size: int, wanted: int) -> None:
-        told = read("activemq", self.held(size=size), SELECTOR)
-        assert (told.ready, told.wanted, told.withheld) == (size - 10, wanted, wanted)
+        found = read("activemq", self.held(size=size), SELECTOR)
+        assert (found.ready, found.wanted, found.withheld) == (size - 10, wanted, wanted)
 
 
 def changed(text: str, figures: dict[str, int]) -> str:
@@ -93,13 +93,13 @@ class TestArtemis:
         self, limit: object = 0, policy: str = "PAGE", *, kept: int = 0, **figures: str
     ) -> dict[str, Any]:
         recorded = RECORDED["artemis"]["held"]
-        told = json.loads(json.loads(recorded["queues"][0])[0])
-        assert figures.keys() <= told["data"][0].keys()
-        told["data"][0] |= figures
+        listed = json.loads(json.loads(recorded["queues"][0])[0])
+        assert figures.keys() <= listed["data"][0].keys()
+        listed["data"][0] |= figures
         settings = json.loads(json.loads(recorded["settings"][0])[0])
         settings |= {"addressFullMessagePolicy": policy, "autoDeleteQueuesMessageCount": kept}
         return {
-            "queues": [json.dumps([json.dumps(told)])],
+            "queues": [json.dumps([json.dumps(listed)])],
             "settings": [json.dumps([json.dumps(settings)])],
             "limit": [json.dumps([limit])],
         }
@@ -119,13 +119,13 @@ class TestArtemis:
         assert read("artemis", self.held(100)).alarm is None
         assert read("artemis", self.held(100, "BLOCK")).alarm is None
         assert read("artemis", self.held(99, "FAIL")).alarm is None
-        told = read("artemis", self.held(100, "FAIL"))
-        assert told.alarm == "the address is full (address-full-policy FAIL)"
+        found = read("artemis", self.held(100, "FAIL"))
+        assert found.alarm == "the address is full (address-full-policy FAIL)"
 
     def test_what_is_not_due_does_not_wait(self) -> None:
-        told = read("artemis", self.held(deliveringCount="4", scheduledCount="25", autoDelete="true"))
-        assert told == Standing(True, 1, 4, 1, scheduled=25, passing=True)
-        assert str(told) == "1 message waits, 25 scheduled for later, 4 un-acked, 1 consumer"
+        found = read("artemis", self.held(deliveringCount="4", scheduledCount="25", autoDelete="true"))
+        assert found == Standing(True, 1, 4, 1, scheduled=25, passing=True)
+        assert str(found) == "1 message waits, 25 scheduled for later, 4 un-acked, 1 consumer"
 
     @pytest.mark.parametrize(
         ("counted", "wanted"), [(0, 0), (3, 0), (5, 1), (50, 26), ("AMQ229020: Invalid filter", 26)]
@@ -148,9 +148,9 @@ class TestArtemis:
         ],
     )
     def test_what_may_not_come_again(self, figures: dict[str, str], kept: int, kind: str) -> None:
-        told = read("artemis", self.held(kept=kept, **figures))
-        assert told.forgetful == kind
-        assert str(told).endswith(f"1 consumer, {kind}" if kind else "1 consumer")
+        found = read("artemis", self.held(kept=kept, **figures))
+        assert found.forgetful == kind
+        assert str(found).endswith(f"1 consumer, {kind}" if kind else "1 consumer")
 
 
 class TestRabbitMQ:
@@ -167,16 +167,16 @@ class TestRabbitMQ:
         assert by.paths("/", "/amq/queue/a b/c")["queue"] == "/api/queues/%2F/a%20b%2Fc"
 
     @pytest.mark.parametrize(
-        ("tells", "told"),
+        ("tells", "read_as"),
         [
             ({"messages_delayed": 7}, {"scheduled": 7}),
             ({"auto_delete": False}, {}),
             ({"auto_delete": True}, {"forgetful": PASSING}),
         ],
     )
-    def test_what_comes_later_or_not_again(self, tells: dict[str, Any], told: dict[str, Any]) -> None:
+    def test_what_comes_later_or_not_again(self, tells: dict[str, Any], read_as: dict[str, Any]) -> None:
         figures = {"messages_ready": 4, "messages_unacknowledged": 3, "consumers": 2}
-        assert read("rabbitmq", self.held(figures | tells)) == Standing(True, 4, 3, 2, **told)
+        assert read("rabbitmq", self.held(figures | tells)) == Standing(True, 4, 3, 2, **read_as)
 
     def test_an_alarm(self) -> None:
         alarms = {"alarms": [{"node": "n", "resource": "memory"}, {"resource": "disk"}]}

@@ -22,21 +22,21 @@ COMMANDS = ("probe", "send", "peek", "tail", "unsubscribe", "status", "devbroker
 PROGRAM = [sys.executable, "-m", "spark_stomp"]
 
 
-def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+def called(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     """Exit code, stdout and stderr."""
     try:
         code = main(arguments)
-    except SystemExit as left:
-        code = int(left.code or 0)
+    except SystemExit as ended:
+        code = int(ended.code or 0)
     return code, *capsys.readouterr()
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(["--version"], capsys) == (0, f"spark-stomp {__version__}\n", "")
+    assert called(["--version"], capsys) == (0, f"spark-stomp {__version__}\n", "")
 
 
 def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = told(["--help"], capsys)
+    code, out, _ = called(["--help"], capsys)
     assert code == 0
     assert [name for name in COMMANDS if f"\n  {name} " not in out] == []
 
@@ -45,7 +45,7 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_help_of_a_command_has_examples_and_exit_codes(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = told([name, "--help"], capsys)
+    code, out, _ = called([name, "--help"], capsys)
     assert code == 0
     assert f"usage: spark-stomp {name}" in out
     assert re.search(rf"examples:\n  (\S+ \S+ \| )?spark-stomp {name}\b", out)
@@ -53,12 +53,12 @@ def test_the_help_of_a_command_has_examples_and_exit_codes(
 
 
 def test_without_a_command_it_shows_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    _, help_text, _ = told(["--help"], capsys)
-    assert told([], capsys) == (2, "", help_text)
+    _, help_text, _ = called(["--help"], capsys)
+    assert called([], capsys) == (2, "", help_text)
 
 
 def test_only_what_is_missing_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = told(["send", "stomp://broker"], capsys)
+    code, _, err = called(["send", "stomp://broker"], capsys)
     assert code == 2
     assert err.endswith("arguments are required: DESTINATION\n")
 
@@ -124,17 +124,17 @@ def test_no_command_needs_spark_and_some_need_rich(tmp_path: Path, missing: str)
 def test_a_mistake_is_a_sentence(
     arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    got, _, err = told(arguments, capsys)
+    got, _, err = called(arguments, capsys)
     assert (got, words in err) == (code, True), err
     assert "s3cret" not in err and "Traceback" not in err
 
 
 def test_ctrl_c_ends_it_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(probe, "run", Mock(side_effect=KeyboardInterrupt))
-    assert told(["probe", "stomp://broker"], capsys) == (130, "", "")
+    assert called(["probe", "stomp://broker"], capsys) == (130, "", "")
 
 
 def test_the_log_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     before = list(logging.getLogger("spark_stomp").handlers)
-    told(["status", "/no/such", "--once"], capsys)
+    called(["status", "/no/such", "--once"], capsys)
     assert logging.getLogger("spark_stomp").handlers == before

@@ -227,9 +227,9 @@ def test_levels() -> None:
         deepest = f'{{"x": {begin * (DEEPEST - 1)}1{end * (DEEPEST - 1)}, "y": 1}}'
         deeper = f'{{"x": {begin * DEEPEST}1{end * DEEPEST}, "y": 1}}'
         assert "more than" not in call([deepest])
-        told = f"more than {DEEPEST} lists and objects in one another"
-        assert re.search(rf"VARIANT>*,?  -- {told}\n", call([deeper]))
-        assert f"{told}. Bodies" in call([deeper.replace("1", "1e400", 1)])
+        why = f"more than {DEEPEST} lists and objects in one another"
+        assert re.search(rf"VARIANT>*,?  -- {why}\n", call([deeper]))
+        assert f"{why}. Bodies" in call([deeper.replace("1", "1e400", 1)])
 
 
 @pytest.mark.parametrize(

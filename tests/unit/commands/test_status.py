@@ -65,7 +65,7 @@ def test_for_programs_the_code_says_whether_all_could_be_read(
 
 def test_two_that_prometheus_could_not_tell_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "one").write_text('{"version": 1, "query": "one", "running": true}')
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as ended:
         main(["status", str(tmp_path / "one"), str(tmp_path / "one"), "--prometheus"])
-    assert left.value.code == 2
+    assert ended.value.code == 2
     assert "two statuses have the same labels" in capsys.readouterr().err

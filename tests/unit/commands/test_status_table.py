@@ -14,7 +14,7 @@ import pytest
 from rich.color import ColorSystem
 
 from spark_stomp.commands.diagnosis import _LAST as RUN
-from spark_stomp.commands.diagnosis import Diagnosis, Kind, diagnose
+from spark_stomp.commands.diagnosis import Diagnosis, Health, diagnose
 from spark_stomp.commands.screen import Screen
 from spark_stomp.commands.status import table
 from spark_stomp.errors import OffsetError
@@ -31,7 +31,7 @@ LAST = {"last_error": "[STOMP_CONNECT_FAILED] cannot connect to b:61613", "last_
 AWAY = ConnectionStatus(since=NOW - 12, connections=1, attempts=4, **LAST)
 BACK = replace(AWAY, connected=True, connections=2, reconnects=1, attempts=0, since=NOW - 3)
 WAITING = Waiting("spark", "Spark, in batch 12 of 1,000 messages")
-OBSERVED = Observed(WAITING, NOW - 21, received=4600.0, committed=1234.5)
+OBSERVED = Observed(WAITING, NOW - 21, received_per_second=4600.0, committed_per_second=1234.5)
 UNFIT = {"bodies": 12, "reason": "price is a string", "first_at": iso(NOW - 600), "last_at": iso(NOW)}
 SINK = {"version": 1, "query": "flights", "run": "a1", "host": "here", "batch": 41, "confirmed": 12_345}
 FAILED_SINK = {**SINK, "failure": "batch 42 was not finished\x1b[2J", "failed_at": iso(NOW - 60)}
@@ -122,8 +122,8 @@ def test_everything_stays_in_its_place(columns: int) -> None:
 
 def test_what_went_wrong_last_and_when() -> None:
     other = replace(AWAY, last_error="[STOMP_HEARTBEAT_LOST] nothing came", last_error_at=NOW - 700)
-    told = shown(status(receiver(), receiver(AWAY), receiver(BACK), receiver(other), sink=FAILED_SINK), 120)
-    assert re.findall(r"^last error +(.*)$", told, re.MULTILINE) == [
+    text = shown(status(receiver(), receiver(AWAY), receiver(BACK), receiver(other), sink=FAILED_SINK), 120)
+    assert re.findall(r"^last error +(.*)$", text, re.MULTILINE) == [
         r"1 min 0 s ago, sink: batch 42 was not finished\x1b[2J",
         "1.0 s ago, /queue/a#1 and 1 more: [STOMP_CONNECT_FAILED] cannot connect to b:61613",
         "11 min 40 s ago, /queue/a#3: [STOMP_HEARTBEAT_LOST] nothing came",
@@ -135,18 +135,18 @@ def test_what_went_wrong_last_and_when() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "kind", "style", "headline", "text"),
+    ("one", "health", "style", "headline", "text"),
     [
         (
             status(),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages",
         ),
         (
             status(unfit={"/queue/a": UNFIT}),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 12 bodies of /queue/a since "
@@ -154,7 +154,7 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(receiver(), unfit={"/queue/b": {**UNFIT, "bodies": 1}, "/queue/a#": UNFIT}),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 12 bodies of /queue/a# since "
@@ -165,7 +165,7 @@ def test_what_went_wrong_last_and_when() -> None:
             status(
                 {**receiver(), "destinations": ["/queue/a"]}, unfit={"/queue/a": {**UNFIT, "bodies": 100}}
             ),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. 2 % of the bodies of /queue/a "
@@ -173,14 +173,14 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(receiver(paused_since=NOW - 5)),
-            Kind.SLOW,
+            Health.SLOW,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages",
         ),
         (
             status(batch_since=iso(NOW - 1_900)),
-            Kind.SLOW,
+            Health.SLOW,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages",
@@ -189,37 +189,37 @@ def test_what_went_wrong_last_and_when() -> None:
             status(
                 waiting_on="acks", waiting_for="the broker: receipts of ACKs", waiting_since=iso(NOW - 40)
             ),
-            Kind.BLOCKED,
+            Health.BLOCKED,
             "green",
             "running",
             "it has waited for 40 s for the broker: receipts of ACKs",
         ),
         (
             status(waiting_on="acks", waiting_for="the broker: receipts of ACKs"),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for the broker: receipts of ACKs",
         ),
         (
             status(waiting_on="queue", waiting_for="the broker: a first message in /queue/ordrs"),
-            Kind.QUEUE,
+            Health.QUEUE,
             "green",
             "running",
             "it has waited for 21 s for the broker: a first message in /queue/ordrs",
         ),
         (
             status(receiver(heard_at=NOW - 44)),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages. Nothing was heard from the "
             "broker for 44 s",
         ),
-        (status(waiting_for=None), Kind.FINE, "green", "running", "it works, with 4,600 messages a second"),
+        (status(waiting_for=None), Health.FINE, "green", "running", "it works, with 4,600 messages a second"),
         (
             status(receiver(), receiver(AWAY)),
-            Kind.CONNECTION,
+            Health.CONNECTION,
             "red",
             "running, 1 of 2 receivers not connected",
             "no connection for /queue/a#1 for 12 s, 4 attempts failed: [STOMP_CONNECT_FAILED] cannot connect "
@@ -227,7 +227,7 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(running=False),
-            Kind.FINE,
+            Health.FINE,
             "yellow",
             "ended",
             f"{RUN} ended in order 0.0 s ago. 1,000 messages in no committed batch: the next run gets them "
@@ -235,7 +235,7 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(running=False, totals={"withheld": 201}),
-            Kind.WITHHELD,
+            Health.WITHHELD,
             "red",
             "ended, and messages wait",
             f"{RUN} ended 0.0 s ago without 201 messages that wait at the broker, that nobody has, "
@@ -243,14 +243,14 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(waiting_on="withheld", waiting_for="the broker: 201 messages that wait there"),
-            Kind.WITHHELD,
+            Health.WITHHELD,
             "green",
             "running",
             "it has waited for 21 s for the broker: 201 messages that wait there",
         ),
         (
             status(running=False, unfinished=True, totals={}),
-            Kind.UNFINISHED,
+            Health.UNFINISHED,
             "red",
             "ended within a batch",
             f"{RUN} ended 0.0 s ago, and no commit of its last batch was seen: the query failed, in its sink "
@@ -258,14 +258,14 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(running=False, error=OffsetError("no such offset")),
-            Kind.FAILED,
+            Health.FAILED,
             "red",
             "failed",
             f"{RUN} failed 0.0 s ago: [STOMP_OFFSET_INVALID] no such offset",
         ),
         (
             status(written_at=iso(NOW - 45), pid=7, host="there"),
-            Kind.GONE,
+            Health.GONE,
             "red",
             "gone? no sign of life for 45 s",
             f"{RUN}: its process 7 on there was killed, or the machine is away. It wrote its last status 45 "
@@ -274,14 +274,14 @@ def test_what_went_wrong_last_and_when() -> None:
         ),
         (
             status(running=False, sink=FAILED_SINK, totals={}),
-            Kind.UNFINISHED,
+            Health.UNFINISHED,
             "red",
             "ended within a batch",
             "1 min 0 s ago batch 42 was not finished\x1b[2J",
         ),
         (
             status(sink=FAILED_SINK),
-            Kind.UNFINISHED,
+            Health.UNFINISHED,
             "red",
             "running",
             "1 min 0 s ago batch 42 was not finished\x1b[2J. Now it waits for Spark, in batch 12 of 1,000 "
@@ -290,29 +290,29 @@ def test_what_went_wrong_last_and_when() -> None:
         # In an earlier run.
         (
             status(sink=FAILED_SINK | {"failed_at": iso(NOW - 3701)}),
-            Kind.FINE,
+            Health.FINE,
             "green",
             "running",
             "it has waited for 21 s for Spark, in batch 12 of 1,000 messages",
         ),
         (
             {"query": "q", "sink": FAILED_SINK},
-            Kind.UNFINISHED,
+            Health.UNFINISHED,
             "red",
             "sink only, which failed",
             "1 min 0 s ago batch 42 was not finished\x1b[2J",
         ),
         (
             {"query": "q", "sink": SINK | {"written_at": iso(NOW - 5)}},
-            Kind.FINE,
+            Health.FINE,
             "green",
             "sink only",
             "only its sink writes a status, and that finished batch 41 5.0 s ago",
         ),
     ],
 )
-def test_how_a_query_is(one: dict[str, Any], kind: Kind, style: str, headline: str, text: str) -> None:
-    assert replace(diagnosed(one), code=None) == Diagnosis(kind, style, headline, text)
+def test_how_a_query_is(one: dict[str, Any], health: Health, style: str, headline: str, text: str) -> None:
+    assert replace(diagnosed(one), code=None) == Diagnosis(health, style, headline, text)
     assert headline in coloured(one, style)
     assert ("spark-stomp why says more" in shown(one)) == (style == "red")
 
@@ -353,8 +353,8 @@ def test_a_process_that_is_gone_is_not_waited_for() -> None:
 def test_a_journal_and_a_sink() -> None:
     sink = {"written_at": iso(NOW - 2), "receipt_p50_seconds": 0.0031, "resent": 7, "blocked_seconds": 12.0}
     journal = {"first": 10, "committed": 4_000, "end": 5_000, "bytes": 12_300_000, "waiting": 3}
-    told = shown(status(journal=journal, sink=SINK | sink), 180).splitlines()
-    assert cells(told[4:7]) == [
+    rows = shown(status(journal=journal, sink=SINK | sink), 180).splitlines()
+    assert cells(rows[4:7]) == [
         *(
             "first 10",
             "committed 4,000",
@@ -368,15 +368,15 @@ def test_a_journal_and_a_sink() -> None:
 
 
 def test_a_sink_alone() -> None:
-    told = shown({key: SINK[key] for key in ("version", "query", "run", "host")} | {"sink": SINK}, 180)
-    head, facts = told.splitlines()
+    text = shown({key: SINK[key] for key in ("version", "query", "run", "host")} | {"sink": SINK}, 180)
+    head, facts = text.splitlines()
     assert head == "flights  sink only   run a1 on here"
     assert cells([facts]) == ["written -", "batch 41", "confirmed 12,345", "receipts p50 -", "p99 -"]
 
 
 def test_cells_do_not_touch() -> None:
-    told = shown(status(sink=SINK | {"confirmed": 10**19}), 80)
-    assert re.search(r"confirmed 10,000,000\S+  receipts p50 -", told), told
+    text = shown(status(sink=SINK | {"confirmed": 10**19}), 80)
+    assert re.search(r"confirmed 10,000,000\S+  receipts p50 -", text), text
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])
@@ -392,8 +392,8 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
 
 
 def test_a_long_name_is_shown_whole() -> None:
-    told = shown(status() | {"receivers": {f"/queue/{'x' * 80}.orders#0": receiver()}}, 80)
-    names = [line.split("  ")[0] for line in told.partition("RECEIVER")[2].splitlines()[1:]]
+    text = shown(status() | {"receivers": {f"/queue/{'x' * 80}.orders#0": receiver()}}, 80)
+    names = [line.split("  ")[0] for line in text.partition("RECEIVER")[2].splitlines()[1:]]
     assert "".join(names) == f"/queue/{'x' * 80}.orders#0"
 
 
@@ -404,5 +404,5 @@ def test_receivers_for_which_there_is_no_room_are_counted() -> None:
 
 
 def test_a_status_that_lacks_what_an_older_release_did_not_write() -> None:
-    told = shown(status() | {"receivers": {"/queue/a#0": {"connected": True}}, "totals": None})
-    assert "/queue/a#0" in told
+    text = shown(status() | {"receivers": {"/queue/a#0": {"connected": True}}, "totals": None})
+    assert "/queue/a#0" in text

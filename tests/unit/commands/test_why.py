@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.commands.diagnosis import Kind
+from spark_stomp.commands.diagnosis import Health
 from spark_stomp.commands.main import main
 from spark_stomp.errors import DestinationRefused, JournalFull, LoginRefused, OffsetError, StompError
 from spark_stomp.status.end import JVM_ENDED, keep_end
@@ -62,21 +62,21 @@ def says(capsys: pytest.CaptureFixture[str], checkpoint: Path) -> tuple[int, str
     """The exit code, the first line and the third."""
     capsys.readouterr()
     code = main(["why", str(checkpoint), "--offline"])
-    told = dict(re.findall(r"^(\w+) +(.*)$", capsys.readouterr().out, re.MULTILINE))
-    assert told["broker"].startswith("not asked: ")
-    return code, told["why"].removeprefix("orders: "), told["next"]
+    facts = dict(re.findall(r"^(\w+) +(.*)$", capsys.readouterr().out, re.MULTILINE))
+    assert facts["broker"].startswith("not asked: ")
+    return code, facts["why"].removeprefix("orders: "), facts["next"]
 
 
-STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
+STATES: dict[str, tuple[dict[str, Any], Health, str, str]] = {
     "works": (
         {"running": True, "totals": {"received_per_second": 4_600.0}},
-        Kind.FINE,
+        Health.FINE,
         "it works, with 4,600 messages a second",
         "nothing; spark-stomp status orders shows how it goes on",
     ),
     "Spark has not asked yet": (
         {**RUNS, "waiting_on": "spark", "waiting_for": "Spark, which has asked for no batch yet"},
-        Kind.FINE,
+        Health.FINE,
         "it has waited for 40 s for Spark, which has asked for no batch yet",
         "nothing, it is starting; spark-stomp status orders shows how it goes on",
     ),
@@ -87,80 +87,80 @@ STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
             "waiting_for": "Spark, in batch 12 of 9 messages",
             "batch_since": AGO,
         },
-        Kind.FINE,
+        Health.FINE,
         "it has waited for 40 s for Spark, in batch 12 of 9 messages",
         UI,
     ),
     "in a batch for long": (
         {**RUNS, "waiting_on": "spark", "waiting_for": "Spark, in batch 12", "batch_since": iso(NOW - 3600)},
-        Kind.SLOW,
+        Health.SLOW,
         "it has waited for 40 s for Spark, in batch 12",
         UI,
     ),
     "between batches": (
         {**RUNS, "waiting_on": "trigger", "waiting_for": "Spark's next trigger: 7 messages wait for it"},
-        Kind.FINE,
+        Health.FINE,
         "it has waited for 40 s for Spark's next trigger: 7 messages wait for it",
         "nothing, or set a shorter trigger",
     ),
     "a minimum": (
         {**RUNS, "waiting_on": "messages", "waiting_for": "990 more messages"},
-        Kind.FINE,
+        Health.FINE,
         "it has waited for 40 s for 990 more messages",
         "nothing, or set a shorter maxTriggerDelay",
     ),
     "no evidence": (
         {**RUNS, "waiting_on": "commit", "waiting_for": "the commit of the last batch"},
-        Kind.FINE,
+        Health.FINE,
         "it has waited for 40 s for the commit of the last batch",
         "set checkpointLocation of the source to the checkpoint of the query",
     ),
     "the journal is slow": (
         {**RUNS, "waiting_on": "journal", "waiting_for": "the journal", "options": {"journal": "/my disk/j"}},
-        Kind.FINE,
+        Health.FINE,
         "it has waited for 40 s for the journal",
         "df -h '/my disk/j'  # on there, the journal's disk: it is slow, or journalMaxBytes is reached",
     ),
     "a queue that was not there": (
         {**RUNS, "waiting_on": "queue", "waiting_for": "the broker: a first message in /queue/ordrs"},
-        Kind.QUEUE,
+        Health.QUEUE,
         "it has waited for 40 s for the broker: a first message in /queue/ordrs",
         "correct the name in load(...), start again, and delete the queue that the mistake made",
     ),
     "a queue that was deleted": (
         {**RUNS, "waiting_on": "deleted", "waiting_for": "the broker: a first message in /queue/a"},
-        Kind.QUEUE,
+        Health.QUEUE,
         "it has waited for 40 s for the broker: a first message in /queue/a",
         "stop the query, delete the queue that it has made, declare it as it was, and start again",
     ),
     "no receipts": (
         {**RUNS, "waiting_on": "acks", "waiting_for": "the broker: receipts of ACKs"},
-        Kind.BLOCKED,
+        Health.BLOCKED,
         "it has waited for 40 s for the broker: receipts of ACKs",
         "its memory or disk may be full: read its log",
     ),
     "messages that do not come": (
         {**RUNS, "waiting_on": "withheld", "waiting_for": "the broker: 5 messages"},
-        Kind.WITHHELD,
+        Health.WITHHELD,
         "it has waited for 40 s for the broker: 5 messages",
         "look at the queue in the broker's management: ",
     ),
     "nothing has come": (
         {**SILENT, "receivers": {"/queue/a#0": {**UP, "received": 0}}},
-        Kind.FINE,
+        Health.FINE,
         "it has waited for 40 s for the broker: nothing un-acked and nothing new",
         "nothing has come in this run: if something should have, check the name; spark-stomp status orders "
         "shows how it goes on",
     ),
     "all that came is committed": (
         {**SILENT, "receivers": {"/queue/a#0": {**UP, "received": 7}}},
-        Kind.FINE,
+        Health.FINE,
         "it has waited for 40 s for the broker: nothing un-acked and nothing new",
         "nothing; spark-stomp status orders shows how it goes on",
     ),
     "bodies that do not fit": (
         {**SILENT, "unfit": {"/queue/a": {"bodies": 3, "reason": "id is a string", "first_at": AGO}}},
-        Kind.FINE,
+        Health.FINE,
         "it has waited for 40 s for the broker: nothing un-acked and nothing new. 3 bodies of /queue/a since "
         "2027-01-15 07:59 UTC do not fit, the first: id is a string",
         "group the rows by malformed to see the reasons",
@@ -173,26 +173,26 @@ STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
             },
             "options": {"url": "stomp://b", "login": "ada"},
         },
-        Kind.CONNECTION,
+        Health.CONNECTION,
         f"no connection for /queue/a#0 for 40 s, 3 attempts failed: {REFUSED}",
         "spark-stomp probe stomp://b --login ada",
     ),
     "ended in order": (
         ENDED,
-        Kind.FINE,
+        Health.FINE,
         f"{LAST} ended in order 1.0 s ago",
         "start the query again, and it goes on where it was; if it was just started, wait a minute",
     ),
     "ended without messages that wait": (
         {**ENDED, "totals": {"withheld": 5}},
-        Kind.WITHHELD,
+        Health.WITHHELD,
         f"{LAST} ended 1.0 s ago without 5 messages that wait at the broker, that nobody has, and that did "
         "not come",
         "look at the queue in the broker's management: ",
     ),
     "ended within a batch": (
         {**ENDED, "unfinished": True},
-        Kind.UNFINISHED,
+        Health.UNFINISHED,
         f"{LAST} ended 1.0 s ago, and no commit of its last batch was seen: the query failed, in its sink "
         "for example, or was stopped just then; or a one-time run had no checkpointLocation to look at",
         "read the error where the program printed it, or query.exception(); "
@@ -200,7 +200,7 @@ STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
     ),
     "killed": (
         {**RUNS, "written_at": iso(NOW - 90), "waiting_for": "Spark, in batch 12"},
-        Kind.GONE,
+        Health.GONE,
         f"{LAST}: its process 7 on there was killed, or the machine is away. It wrote its last status 1 min "
         "30 s ago, when it waited for Spark, in batch 12. What was not committed comes again at the next "
         "start",
@@ -208,43 +208,43 @@ STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
     ),
     "refused": (
         failed(REFUSED, options={"url": "stomp://b", "login": "ada"}),
-        Kind.FAILED,
+        Health.FAILED,
         f"{LAST} failed 1.0 s ago: {REFUSED}",
         f"spark-stomp probe stomp://b --login ada; {AGAIN}",
     ),
     "a SEND that is refused": (
         failed(DENIED, options={"url": "stomp://b", "login": "ada"}),
-        Kind.FAILED,
+        Health.FAILED,
         f"{LAST} failed 1.0 s ago: {DENIED}",
         f"give its login the right to write to /queue/dead, or name another queue; {AGAIN}",
     ),
     "a SUBSCRIBE that is refused": (
         failed(NOT_READ, options={"url": "stomp://b", "login": "ada"}),
-        Kind.FAILED,
+        Health.FAILED,
         f"{LAST} failed 1.0 s ago: {NOT_READ}",
         f"spark-stomp probe stomp://b --login ada; {AGAIN}",
     ),
     "a full disk": (
         failed(JournalFull("/j: 914 bytes were wanted, and 100 are free"), options={"journal": "/j"}),
-        Kind.FAILED,
+        Health.FAILED,
         f"{LAST} failed 1.0 s ago: [STOMP_JOURNAL_FULL] /j: 914 bytes were wanted, and 100 are free",
         f"df -h /j  # on there, the journal's disk: make room for what it wanted; {AGAIN}",
     ),
     "another error": (
         failed(OffsetError("no such offset")),
-        Kind.FAILED,
+        Health.FAILED,
         f"{LAST} failed 1.0 s ago: [STOMP_OFFSET_INVALID] no such offset",
         f"correct what the error says; {AGAIN}",
     ),
     "an error without a code, which quotes others": (
         {**ENDED, "failure": "[STOMP_LOGIN_REFUSED] No space left"},
-        Kind.FAILED,
+        Health.FAILED,
         f"{LAST} failed 1.0 s ago: [STOMP_LOGIN_REFUSED] No space left",
         f"correct what the error says; {AGAIN}",
     ),
     "shared": (
         {"running": True, "shares_with": ["odd"]},
-        Kind.FINE,
+        Health.FINE,
         "it works, with 0 messages a second. Another source of its program (query odd) reads a queue of it "
         "too: each gets a part of the messages",
         "read the queue once: one DataFrame in one query, foreachBatch, or a table that others read",
@@ -252,20 +252,20 @@ STATES: dict[str, tuple[dict[str, Any], Kind, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("keys", "kind", "why", "step"), STATES.values(), ids=STATES)
+@pytest.mark.parametrize(("keys", "health", "why", "step"), STATES.values(), ids=STATES)
 def test_what_it_says(
     checkpoint: Path,
     capsys: pytest.CaptureFixture[str],
     keys: dict[str, Any],
-    kind: Kind,
+    health: Health,
     why: str,
     step: str,
 ) -> None:
     write(checkpoint, **of_source(**keys))
-    code, text, told = says(capsys, checkpoint)
-    assert (code, text) == (kind.value, why)
+    code, text, following = says(capsys, checkpoint)
+    assert (code, text) == (health.value, why)
     # Two end in what the broker is like.
-    assert told == step or (told.startswith(step) and kind in (Kind.WITHHELD, Kind.GONE))
+    assert following == step or (following.startswith(step) and health in (Health.WITHHELD, Health.GONE))
 
 
 class TestWhatTheProgramHasKept:
@@ -277,24 +277,24 @@ class TestWhatTheProgramHasKept:
         write(checkpoint, **of_source(**ENDED, unfinished=True))
         keep_end(str(checkpoint), self.ERROR, None)
         expected = f"{LAST} failed 0.0 s ago: {self.ERROR}", f"correct what the error says; {AGAIN}"
-        assert says(capsys, checkpoint) == (Kind.FAILED.value, *expected)
+        assert says(capsys, checkpoint) == (Health.FAILED.value, *expected)
 
     def test_the_sinks_own_words_say_less(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         write(checkpoint, **of_source(**ENDED, unfinished=True))
         sink = {**SINK, "failure": "batch 42 was not finished: Spark's log says why", "failed_at": AGO}
         write(checkpoint, "status.sink.json", **sink)
         code, why, _ = says(capsys, checkpoint)
-        assert (code, why) == (Kind.UNFINISHED.value, f"40 s ago {sink['failure']}")
+        assert (code, why) == (Health.UNFINISHED.value, f"40 s ago {sink['failure']}")
         keep_end(str(checkpoint), str(REFUSED), REFUSED.code)
         code, why, step = says(capsys, checkpoint)
-        assert (code, why) == (Kind.FAILED.value, f"{LAST} failed 0.0 s ago: {REFUSED}")
+        assert (code, why) == (Health.FAILED.value, f"{LAST} failed 0.0 s ago: {REFUSED}")
         assert step.startswith("spark-stomp probe ")
 
     def test_the_jvm_has_ended(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         write(checkpoint, **of_source(**ENDED, unfinished=True))
         keep_end(str(checkpoint), JVM_ENDED, None)
         code, why, step = says(capsys, checkpoint)
-        assert (code, why) == (Kind.GONE.value, f"{LAST} failed 0.0 s ago: {JVM_ENDED}")
+        assert (code, why) == (Health.GONE.value, f"{LAST} failed 0.0 s ago: {JVM_ENDED}")
         assert step.startswith("dmesg -T | grep -i 'killed process'  # on there: ")
 
     def test_the_login_of_a_sink(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,14 +306,14 @@ class TestWhatTheProgramHasKept:
 
     def test_it_failed_before_its_source(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         keep_end(str(checkpoint), self.ERROR, None)
-        assert main(["why", str(checkpoint)]) == Kind.FAILED.value
-        told = capsys.readouterr().out
-        assert "broker  not asked: the query failed before its source had started\n" in told
+        assert main(["why", str(checkpoint)]) == Health.FAILED.value
+        printed = capsys.readouterr().out
+        assert "broker  not asked: the query failed before its source had started\n" in printed
 
     def test_a_query_that_has_never_run(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         keep_end(str(checkpoint), self.ERROR, None)
         code, why, _ = says(capsys, checkpoint)
-        assert (code, why) == (Kind.FAILED.value, f"{LAST} failed 0.0 s ago: {self.ERROR}")
+        assert (code, why) == (Health.FAILED.value, f"{LAST} failed 0.0 s ago: {self.ERROR}")
 
     @pytest.mark.parametrize("began", [NOW + 1, NOW - 9], ids=["the next one", "one that goes on"])
     def test_a_run_that_it_has_not_ended(
@@ -321,17 +321,17 @@ class TestWhatTheProgramHasKept:
     ) -> None:
         keep_end(str(checkpoint), self.ERROR, None)
         write(checkpoint, **of_source(running=True, started_at=iso(began)))
-        assert says(capsys, checkpoint)[0] == Kind.FINE.value
+        assert says(capsys, checkpoint)[0] == Health.FINE.value
 
     def test_the_next_run_ended_in_order(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         keep_end(str(checkpoint), self.ERROR, None)
         write(checkpoint, **of_source(running=False, started_at=iso(NOW + 1)))
-        assert says(capsys, checkpoint)[0] == Kind.FINE.value
+        assert says(capsys, checkpoint)[0] == Health.FINE.value
 
     def test_a_later_batch_of_the_sink(self, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         keep_end(str(checkpoint), self.ERROR, None)
         write(checkpoint, "status.sink.json", **SINK, written_at=iso(NOW + 1))
-        assert says(capsys, checkpoint)[0] == Kind.FINE.value
+        assert says(capsys, checkpoint)[0] == Health.FINE.value
 
     def test_nothing_is_made_where_nothing_is(self, tmp_path: Path) -> None:
         keep_end(str(tmp_path / "not there"), self.ERROR, None)

@@ -66,10 +66,10 @@ class TestDelivery:
         broker.publish("/queue/a", b"hi", (("k", "v"), ("receipt", "r")))
         (frame,) = client.frames()
         assert (frame.command, frame.body) == ("MESSAGE", b"hi")
-        told = dict(frame.headers)
-        assert told.pop("message-id").startswith("ID:") and told.pop("ack")
+        headers = dict(frame.headers)
+        assert headers.pop("message-id").startswith("ID:") and headers.pop("ack")
         own = {"subscription": "my:sub", "destination": "/queue/a", "k": "v", "content-length": "2"}
-        assert told == own | {"redelivered": "false", "timestamp": "1234500"}
+        assert headers == own | {"redelivered": "false", "timestamp": "1234500"}
 
     def test_the_producers_timestamp_is_kept(self, broker: Broker) -> None:
         client = Client(broker)

@@ -115,9 +115,9 @@ class TestPlantedLinks:
     def test_in_place_of_what_an_earlier_run_left(self, tmp_path: Path, precious: Path, name: str) -> None:
         folder = tmp_path / "journal"
         fill_journal(folder)
-        left = folder / name
-        left.rename(tmp_path / "left")
-        self.planted(folder, name, precious if name == "lock" else tmp_path / "left")
+        stale = folder / name
+        stale.rename(tmp_path / "stale")
+        self.planted(folder, name, precious if name == "lock" else tmp_path / "stale")
         before = modes(tmp_path)
         with pytest.raises(JournalUnwritable, match=f"link.*{name}"):
             fill_journal(folder)
@@ -177,9 +177,9 @@ class TestPlantedLinks:
 @pytest.mark.usefixtures("no_umask")
 def test_the_status_of_a_process_that_was_killed_is_written_over(tmp_path: Path) -> None:
     """Its temporary file may still be there, under the number of a process of now; with whatever mode."""
-    left = tmp_path / f"status.json.{os.getpid()}.tmp"
-    left.write_bytes(b"a part of")
-    left.chmod(0o666)
+    stale = tmp_path / f"status.json.{os.getpid()}.tmp"
+    stale.write_bytes(b"a part of")
+    stale.chmod(0o666)
     write_status(tmp_path)
     assert (tmp_path / "status.json").read_bytes() == b"{}"
     assert modes(tmp_path) == {"status.json": 0o600}

@@ -6,10 +6,13 @@ streaming/test_master.py has a real one.
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import PATIENCE
 
 from spark_stomp.frameserver import FrameServerAddress, server
 from spark_stomp.frameserver.server import frame_server_host
@@ -79,6 +82,23 @@ def named(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
 
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
     monkeypatch.setattr("socket.getaddrinfo", resolve)
+
+
+def test_a_look_up_that_hangs_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [answers.wait(PATIENCE)])
+    monkeypatch.setattr(server, "_LOOK_UP", 0.1)
+    monkeypatch.setattr(server, "master_is_local", lambda: False)
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    outward(monkeypatch, "10.9.8.7", None)
+    begun = time.monotonic()
+    try:
+        assert frame_server_host(None) == "10.9.8.7"
+        with pytest.raises(OSError, match="look-up of its name"):
+            server.listening("driver.example", 0, 0.0)
+    finally:
+        answers.set()
+    assert time.monotonic() - begun < PATIENCE / 2
 
 
 def outward(monkeypatch: pytest.MonkeyPatch, ipv4: str | None, ipv6: str | None) -> None:

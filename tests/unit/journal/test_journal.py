@@ -337,9 +337,9 @@ class TestLocation:
     def test_what_an_earlier_release_wrote_is_refused(
         self, open_journal: Open, tmp_path: Path, name: str
     ) -> None:
-        left = tmp_path / "journal" / name
-        left.parent.mkdir(parents=True)
-        left.write_text("{}")
+        file = tmp_path / "journal" / name
+        file.parent.mkdir(parents=True)
+        file.write_text("{}")
         with pytest.raises(JournalError, match=r"an earlier release wrote .*until nothing is left"):
             open_journal()
-        assert [path for path in (tmp_path / "journal").rglob("*") if path.is_file()] == [left]
+        assert [path for path in (tmp_path / "journal").rglob("*") if path.is_file()] == [file]

@@ -188,13 +188,13 @@ class TestCrash:
     @pytest.mark.rule("J.14")
     def test_the_last_one_is_cut_off_anywhere_or_full_of_zeros(self, directory: Path, opened: Open) -> None:
         fill(opened(), 3)
-        left = directory.with_name("left")
-        shutil.copytree(directory, left)
+        copy = directory.with_name("copy")
+        shutil.copytree(directory, copy)
         path = objects(directory)[-1]
         whole = path.read_bytes()
         for content in (*(whole[:size] for size in range(0, len(whole), 7)), bytes(len(whole))):
             shutil.rmtree(directory)
-            shutil.copytree(left, directory)
+            shutil.copytree(copy, directory)
             path.write_bytes(content)
             journal = opened()
             assert (journal.end, bodies(journal.batches(0, 10))) == (10, expected(0, 10))

@@ -81,11 +81,11 @@ def store(directory: Path) -> Busy:
 
 def refusing(call: str, folder: str, error: OSError, times: int = 1 << 30) -> Callable[[str, str], None]:
     """Raises ``error`` as often as ``times`` says."""
-    left = [times]
+    failures_to_come = [times]
 
     def refuse(made: str, path: str) -> None:
-        if made == call and path.startswith(folder) and left[0]:
-            left[0] -= 1
+        if made == call and path.startswith(folder) and failures_to_come[0]:
+            failures_to_come[0] -= 1
             raise error
 
     return refuse

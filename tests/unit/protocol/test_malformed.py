@@ -237,10 +237,10 @@ class TestValuesThatAreNoText:
         assert octet_headers(frame, version) == ["x"]
 
     def test_wherever_the_bytes_are_split_and_between_others(self) -> None:
-        good, odd = OCTETS % b"ok", OCTETS % b"\xff\0"
-        for pieces in splits(good + odd + good):
+        good, raw = OCTETS % b"ok", OCTETS % b"\xff\0"
+        for pieces in splits(good + raw + good):
             data = b"".join(block.data for block in scanned(pieces) if isinstance(block, MessageBlock))
-            assert data == good + odd + good
+            assert data == good + raw + good
 
     def test_escapes_are_those_of_the_version(self) -> None:
         frame = OCTETS % b"\xff\\c\\\\"

@@ -56,16 +56,16 @@ def test_however_the_bytes_are_cut(cuts: list[int], ends: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "receipt_frame",
     [
         b"RECEIPT\r\nreceipt-id:s1\r\n\r\n\0",
         b"RECEIPT\nserver:x\nreceipt-id:s1\n\n\0",
         b"RECEIPT\nreceipt-id:s1\ncontent-length:0\n\n\0",
     ],
 )
-def test_one_that_looks_different_counts_too(odd: bytes) -> None:
+def test_one_that_looks_different_counts_too(receipt_frame: bytes) -> None:
     connection = connected(range(3))
-    connection.receive_data(receipt(0) + odd + receipt(2), 0.0)
+    connection.receive_data(receipt(0) + receipt_frame + receipt(2), 0.0)
     assert numbers(events(connection)) == [0, 1, 2]
 
 

@@ -178,7 +178,7 @@ PLAIN = b"".join(map(message, range(20)))
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "wrong",
     [
         *(
             b"MESSAGE\nmessage-id%b\nack:a\nid:s\ncontent-length:4\n\nbody\0" % value
@@ -189,8 +189,8 @@ PLAIN = b"".join(map(message, range(20)))
         b"WHAT\n",
     ],
 )
-def test_errors_come_after_what_was_complete_and_again(odd: bytes) -> None:
-    for pieces in ([PLAIN + odd + PLAIN], [PLAIN, *splits(odd)[1]]):
+def test_errors_come_after_what_was_complete_and_again(wrong: bytes) -> None:
+    for pieces in ([PLAIN + wrong + PLAIN], [PLAIN, *splits(wrong)[1]]):
         scanner = FrameScanner("1.2")
         seen = 0
         with pytest.raises(FrameSyntaxError) as caught:

@@ -67,7 +67,7 @@ class Query:
 def rows(receiver: Deliveries) -> list[str]:
     """The bodies of what the receiver holds and is not committed."""
     data = b"".join(
-        bytes(block.batch.data) for block in receiver.inbox.all if not block.is_over(receiver.log.committed)
+        bytes(block.batch.data) for block in receiver.inbox.all if not block.is_below(receiver.log.committed)
     )
     return [frame.split(b"\n\n")[1].decode() for frame in data.split(b"\0")[:-1]]
 

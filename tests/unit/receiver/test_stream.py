@@ -26,7 +26,7 @@ from spark_stomp.receiver import (
     begin_of,
     stream_reading,
 )
-from spark_stomp.receiver.reading import Common
+from spark_stomp.receiver.reading import ReceiverState
 from spark_stomp.receiver.turns import Turn
 
 STREAM = "/amq/queue/a"
@@ -71,7 +71,7 @@ class Lone(StreamReading):
         self.held.begin_at(begin)
         self.held.connected(keyed=False)
         settings = ReceiverSettings("a#0", (STREAM,), options(**given))
-        super().__init__(Common(settings, self.held), Turn(settings.destinations))
+        super().__init__(ReceiverState(settings, self.held), Turn(settings.destinations))
 
     @property
     def stream(self) -> Stream:
@@ -141,7 +141,8 @@ def test_when_all_has_come(
     one = Stream(place, wanted)
     if following is not None:
         one.locate(following)
-    one.end_is_known = end_is_known
+    if end_is_known:
+        one.is_there()
     assert one.has_all_below(10) == all_is_here
     assert one.has_all_below(0) == (following in (None, 0) or end_is_known or place == LATEST)
     assert one.awaits_planned == ((following or 0) < wanted)
@@ -245,5 +246,5 @@ class TestTheEnd:
     def test_then_the_stream_is_read_from_its_beginning(self, broker: Broker) -> None:
         one = Lone(at(5), failOnDataLoss="false")
         broker.end = 4
-        one._compare_end(PEER)
+        one._judge_end(broker.end, PEER)
         assert one.stream.subscribe() == (("x-stream-offset", "first"),)

@@ -117,9 +117,9 @@ def test_what_was_not_expected_is_a_failure_too(looks: Looks, watch: CommitWatch
 
 @pytest.mark.rule("7.1")
 def test_a_failure_is_told(looks: Looks) -> None:
-    told: list[object] = []
+    noted: list[object] = []
     looks.do = taken_over
-    watch = CommitWatch(looks, on_failure=lambda: told.append(watch.failure))
+    watch = CommitWatch(looks, on_failure=lambda: noted.append(watch.failure))
     watch.start()
-    wait_until(lambda: told, what="the failure")
-    assert isinstance(told[0], CheckpointMismatch)
+    wait_until(lambda: noted, what="the failure")
+    assert isinstance(noted[0], CheckpointMismatch)

@@ -321,22 +321,22 @@ class TestWithheld:
 
 
 class TestLeavesMore:
-    def left(self, case: Case, mode: Mode = Mode.ONCE, taken: int = 4) -> bool:
+    def leaves_more(self, case: Case, mode: Mode = Mode.ONCE, taken: int = 4) -> bool:
         return leaves_more(mode, case.situation(), {"a": taken})
 
     @pytest.mark.rule("5.9")
     def test_a_full_window_leaves_some_on_the_broker(self) -> None:
-        assert self.left(Case(new=4, silence=5.0, full=True))
-        assert not self.left(Case(new=4, silence=5.0))
+        assert self.leaves_more(Case(new=4, silence=5.0, full=True))
+        assert not self.leaves_more(Case(new=4, silence=5.0))
 
     def test_a_limit_leaves_some_here(self) -> None:
-        assert self.left(Case(new=4, silence=5.0), taken=3)
+        assert self.leaves_more(Case(new=4, silence=5.0), taken=3)
 
     @pytest.mark.parametrize("mode", [Mode.ONCE, Mode.STREAMING])
     def test_a_limit_that_leaves_all_that_a_receiver_has(self, mode: Mode) -> None:
-        assert self.left(Case(new=4, silence=5.0), mode, taken=0)
-        assert not self.left(Case(silence=5.0), mode, taken=0)
+        assert self.leaves_more(Case(new=4, silence=5.0), mode, taken=0)
+        assert not self.leaves_more(Case(silence=5.0), mode, taken=0)
 
     def test_messages_that_were_still_coming(self) -> None:
-        assert self.left(Case(new=4, silence=0.1))
-        assert not self.left(Case(new=4, silence=0.1), Mode.STREAMING)
+        assert self.leaves_more(Case(new=4, silence=0.1))
+        assert not self.leaves_more(Case(new=4, silence=0.1), Mode.STREAMING)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.brokers.standing import Standing, Told
+from spark_stomp.brokers.standing import QueueAnswer, Standing
 from spark_stomp.source.forgotten import Forgotten
 
 pytestmark = pytest.mark.rule("4.13")
@@ -25,7 +25,7 @@ class Asking:
     def __init__(self, queue: str = "/queue/a", dialect: str = "activemq", own: int = 1) -> None:
         self.forgotten = Forgotten()
         self.queue = queue
-        self.told = Told(counting(own), 0.0, 0.0, own, dialect_named(dialect).asks)
+        self.last = QueueAnswer(counting(own), 0.0, 0.0, own, dialect_named(dialect).asks)
         self.subscriptions, self.delivered, self.every = 0, 0, 10.0
 
     def tells(self, *answers: Standing | int) -> list[bool]:
@@ -34,8 +34,8 @@ class Asking:
 
     def why(self, answer: Standing | int) -> str | None:
         standing = counting(answer) if isinstance(answer, int) else answer
-        self.told = replace(self.told, standing=standing, asked_at=self.told.asked_at + self.every)
-        return self.forgotten.why(self.queue, self.told, self.subscriptions, self.delivered)
+        self.last = replace(self.last, standing=standing, asked_at=self.last.asked_at + self.every)
+        return self.forgotten.why(self.queue, self.last, self.subscriptions, self.delivered)
 
 
 def test_two_answers_in_a_row_are_believed() -> None:

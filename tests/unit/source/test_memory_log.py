@@ -66,7 +66,7 @@ class Query:
         chosen = self.logs.take_batch(start, available, limits)
         return None if chosen is None else chosen[0]
 
-    def told(self, start: Offset, turn: int = 0, **limits: int) -> Offset:
+    def plan(self, start: Offset, turn: int = 0, **limits: int) -> Offset:
         end = self.tell(start, BatchLimits(**limits), turn=turn)
         assert end is not None
         return end
@@ -91,9 +91,9 @@ def query() -> Query:
 def test_what_is_told_gets_the_next_numbers(query: Query) -> None:
     query.receive("a", "1", "2")
     query.receive("b", "3")
-    first = query.told(INITIAL)
+    first = query.plan(INITIAL)
     query.receive("a", "4")
-    second = query.told(first)
+    second = query.plan(first)
     assert (first, second) == (query.at(3), query.at(4))
     assert query.read(INITIAL, first) == ["1", "2", "3"]
     assert query.read(first, second) == ["4"]
@@ -104,21 +104,21 @@ def test_what_is_told_gets_the_next_numbers(query: Query) -> None:
 def test_what_a_limit_leaves_waits_without_a_number(query: Query) -> None:
     query.receive("a", "1", "2", "3")
     query.receive("b", "4", "5", "6")
-    end = query.told(INITIAL, max_messages=4)
+    end = query.plan(INITIAL, max_messages=4)
     assert end == query.at(4)
     assert query.read(INITIAL, end) == ["1", "2", "4", "5"]
     assert [one.new for one in query.available(end)] == [1, 1]
-    assert query.read(end, query.told(end)) == ["3", "6"]
+    assert query.read(end, query.plan(end)) == ["3", "6"]
 
 
 @pytest.mark.rule("2.1", "2.3")
 def test_what_was_told_stays_if_its_connection_breaks(query: Query) -> None:
     query.receive("a", "1", "2")
-    end = query.told(INITIAL, max_messages=1)
+    end = query.plan(INITIAL, max_messages=1)
     query.reconnect("a")
     assert query.read(INITIAL, end) == ["1"]
     query.receive("a", "2 again")
-    following = query.told(end)
+    following = query.plan(end)
     assert query.read(INITIAL, following) == ["1", "2 again"]
 
 
@@ -136,7 +136,7 @@ def test_what_broke_between_look_and_tell_is_looked_at_again(query: Query, limit
     assert query.tell(INITIAL, limits, lambda: query.reconnect("a")) is None
     assert (query.log.end, query.logs.received()) == (0, INITIAL)
     query.receive("a", "1 again")
-    assert query.read(INITIAL, query.told(INITIAL)) == ["1 again"]
+    assert query.read(INITIAL, query.plan(INITIAL)) == ["1 again"]
 
 
 @pytest.mark.rule("2.5")
@@ -175,20 +175,20 @@ class TestAskedAgainFromBefore:
         query.receive("a", "7")
         assert end is not None
         assert query.tell(INITIAL, limits, turn=1) == end
-        assert end.to_json() == query.told(INITIAL).to_json()
+        assert end.to_json() == query.plan(INITIAL).to_json()
 
     def test_no_batch_waits_for_more(self, query: Query) -> None:
         """A minimum may not be met any more, and what comes is not of this batch."""
         query.receive("a", "1")
-        query.told(INITIAL)
+        query.plan(INITIAL)
         (again,) = query.available(INITIAL)
         assert (again.name, again.new, again.full) == (MEMORY, 1, True)
 
     def test_and_from_the_offset_of_an_earlier_run(self, query: Query) -> None:
         query.receive("a", "1")
         before = Offset({MEMORY: LogEnd("of an earlier run", 900)})
-        end = query.told(before)
-        assert end == query.told(before) == query.at(1)
+        end = query.plan(before)
+        assert end == query.plan(before) == query.at(1)
         assert query.read(before, end) == ["1"]
 
 
@@ -200,11 +200,11 @@ def test_the_messages_of_a_receiver_follow_one_another_in_a_batch() -> None:
             names = [f"{turn}{at}{number}" for number in range(6)]
             four.receive(at, *names)
             one.receive("a", *names)
-    end = four.told(INITIAL)
+    end = four.plan(INITIAL)
     assert end.get(MEMORY) == LogEnd(four.log.id, 1_200)
     assert len(four.batches(INITIAL, end)) == 200
     assert [batch.receiver for batch in joined(four.batches(INITIAL, end))] == [*"abcd"]
-    assert len(list(joined(one.batches(INITIAL, one.told(INITIAL))))) == 1
+    assert len(list(joined(one.batches(INITIAL, one.plan(INITIAL))))) == 1
 
 
 def test_what_was_received_counts_what_nobody_was_told(query: Query) -> None:
@@ -213,7 +213,7 @@ def test_what_was_received_counts_what_nobody_was_told(query: Query) -> None:
     query.receive("a", "1", "2")
     query.receive("b", "3")
     assert query.logs.received() == query.at(3)
-    query.told(INITIAL, max_messages=2)
+    query.plan(INITIAL, max_messages=2)
     assert query.logs.received() == query.at(3)
     query.reconnect("a")
     assert query.logs.received() == query.at(2)
@@ -222,7 +222,7 @@ def test_what_was_received_counts_what_nobody_was_told(query: Query) -> None:
 class TestCommits:
     def test_of_another_log_free_nothing(self, query: Query) -> None:
         query.receive("a", "1")
-        query.told(INITIAL)
+        query.plan(INITIAL)
         other = Offset({MEMORY: LogEnd("other", 1), JOURNAL: LogEnd(query.log.id, 1)})
         assert not query.logs.commit(other)
         assert query.log.committed == 0
@@ -230,7 +230,7 @@ class TestCommits:
     def test_rows_that_wait_are_counted(self, query: Query) -> None:
         query.receive("a", "1", "2")
         query.receive("b", "3")
-        query.logs.commit(query.told(INITIAL, max_messages=1))
+        query.logs.commit(query.plan(INITIAL, max_messages=1))
         assert (query.logs.rows.committed, query.logs.rows.waiting) == (1, 2)
 
 

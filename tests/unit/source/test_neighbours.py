@@ -40,8 +40,8 @@ def test_both_are_told_of_each_other_once(made: Made, caplog: pytest.LogCaptureF
     assert first.sharing == () and caplog.text == ""
     second = made("odd", "/amq/queue/a")
     assert second.sharing == ("even",)
-    told = "another source of this program (query even) reads a too. A message goes to one of the two"
-    assert caplog.text.count(told) == 1 and "Read the queue once" in caplog.text
+    warning = "another source of this program (query even) reads a too. A message goes to one of the two"
+    assert caplog.text.count(warning) == 1 and "Read the queue once" in caplog.text
     for _ in range(2):
         first.look()
         second.look()

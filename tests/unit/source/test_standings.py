@@ -15,7 +15,7 @@ from support.options import source_options
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.brokers.standing import LoginNotAccepted, NotTold, Standing
+from spark_stomp.brokers.standing import LoginNotAccepted, Standing, TellsNothing
 from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
@@ -23,7 +23,7 @@ from spark_stomp.source.standings import Standings
 from spark_stomp.threads import Worker
 
 FIGURES = Standing(True, 5, 3, 2)
-NOT_TOLD = UnsupportedError("it may not ask")
+NOT_ANSWERED = UnsupportedError("it may not ask")
 AWAY = ConnectFailed("nobody listens")
 BROKER = {"dialect": dialect_named("activemq"), "peer": "b:61613"}
 UP = ConnectionStatus().subscribed(1.0, **BROKER)
@@ -36,10 +36,10 @@ def receiver(*queues: str, connection: ConnectionStatus = UP) -> ReceiverStatus:
 
 
 class Broker:
-    """Answers for each queue with ``answers``, or with its figures."""
+    """Answers for each queue with one of ``errors``, or with its figures."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, StompError] = {}
+        self.errors: dict[str, StompError] = {}
         self.asked: list[str] = []
         self.selectors: list[str | None] = []
         self.figures = FIGURES
@@ -50,8 +50,8 @@ class Broker:
         assert peer == "b:61613"
         self.asked.append(queue)
         self.selectors.append(selector)
-        if queue in self.answers:
-            raise self.answers[queue]
+        if queue in self.errors:
+            raise self.errors[queue]
         return self.figures
 
 
@@ -63,11 +63,11 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def standings(
-    *receivers: ReceiverStatus, on_told: Callable[[], None] = lambda: None, **options: str
+    *receivers: ReceiverStatus, on_answers: Callable[[], None] = lambda: None, **options: str
 ) -> Standings:
     read = [*dict.fromkeys(name for one in receivers for name in one.destinations)]
     return Standings(
-        source_options("stomp://b:61613", json.dumps(read), **options), lambda: receivers, on_told
+        source_options("stomp://b:61613", json.dumps(read), **options), lambda: receivers, on_answers
     )
 
 
@@ -75,7 +75,7 @@ def test_each_queue_is_asked_for_once(broker: Broker) -> None:
     asking = standings(receiver("/queue/a", "/queue/b"), receiver("/queue/a"))
     asking.ask()
     assert broker.asked == ["/queue/a", "/queue/b"]
-    assert {queue: (told.standing, told.own) for queue, told in asking.told.items()} == {
+    assert {queue: (one.standing, one.own) for queue, one in asking.answers.items()} == {
         "/queue/a": (FIGURES, 2),
         "/queue/b": (FIGURES, 1),
     }
@@ -88,7 +88,7 @@ class TestALoginThatIsRefused:
     def asking(self, monkeypatch: pytest.MonkeyPatch, broker: Broker, **options: str) -> Standings:
         self.now = 1_000.0
         monkeypatch.setattr("spark_stomp.source.standings.time.monotonic", lambda: self.now)
-        broker.answers = dict.fromkeys(["/queue/a", "/queue/b"], LoginNotAccepted("no"))
+        broker.errors = dict.fromkeys(["/queue/a", "/queue/b"], LoginNotAccepted("no"))
         return standings(receiver("/queue/a", "/queue/b"), login="ada", **options)
 
     @pytest.mark.parametrize("options", [{}, {"managementUrl": "http://b:15672"}])
@@ -99,11 +99,11 @@ class TestALoginThatIsRefused:
         for _ in range(10):
             asking.ask()
             self.now += 30.0
-        assert broker.asked == ["/queue/a"] and asking.told == {}
+        assert broker.asked == ["/queue/a"] and asking.answers == {}
         self.now += 600.0
-        broker.answers.clear()
+        broker.errors.clear()
         asking.ask()
-        assert broker.asked == ["/queue/a", "/queue/a", "/queue/b"] and len(asking.told) == 2
+        assert broker.asked == ["/queue/a", "/queue/a", "/queue/b"] and len(asking.answers) == 2
 
     def test_another_password_is_sent_at_once(
         self, broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -141,7 +141,7 @@ def test_most_queues_that_are_asked_for(broker: Broker) -> None:
 
 @pytest.mark.parametrize(
     ("error", "management", "times"),
-    [(NOT_TOLD, {}, 1), (NOT_TOLD, {"managementUrl": "http://b:15672"}, 3), (AWAY, {}, 3)],
+    [(NOT_ANSWERED, {}, 1), (NOT_ANSWERED, {"managementUrl": "http://b:15672"}, 3), (AWAY, {}, 3)],
     ids=["not allowed", "the management is away", "the broker is away"],
 )
 def test_an_error_is_no_figure(
@@ -149,11 +149,11 @@ def test_an_error_is_no_figure(
 ) -> None:
     asking = standings(receiver("/queue/a", "/queue/b"), **management)
     asking.ask()
-    assert asking.told.keys() == {"/queue/a", "/queue/b"}
-    broker.answers["/queue/a"] = error
+    assert asking.answers.keys() == {"/queue/a", "/queue/b"}
+    broker.errors["/queue/a"] = error
     for _ in range(3):
         asking.ask()
-        assert asking.told.keys() == {"/queue/b"}
+        assert asking.answers.keys() == {"/queue/b"}
     assert broker.asked.count("/queue/a") == 1 + times
 
 
@@ -189,9 +189,9 @@ class TestTheEndOfARun:
     def test_is_asked_for_again_until_the_figures_are_those_of_now(self, broker: Broker) -> None:
         asking = self.ending()
         assert asking.withheld(1_000.0) is None
-        for self.now, left in ((1_000.5, None), (1_001.0, 5)):
+        for self.now, withheld in ((1_000.5, None), (1_001.0, 5)):
             asking.ask()
-            assert asking.withheld(1_000.0) == left
+            assert asking.withheld(1_000.0) == withheld
         # Something came since.
         assert asking.withheld(1_001.5) is None
         broker.figures = Standing(True, 0, 3, 2)
@@ -202,9 +202,9 @@ class TestTheEndOfARun:
     def test_rabbitmq_is_asked_for_longer(self, broker: Broker) -> None:
         up = ConnectionStatus().subscribed(1.0, dialect_named("rabbitmq"), "b:61613")
         asking = self.ending(receiver("/queue/a", connection=up))
-        for self.now, left in ((1_004.9, None), (1_005.0, 5)):
+        for self.now, withheld in ((1_004.9, None), (1_005.0, 5)):
             asking.ask()
-            assert asking.withheld(1_000.0) == left
+            assert asking.withheld(1_000.0) == withheld
 
     def test_a_queue_whose_figures_are_not_known_yet(self, broker: Broker) -> None:
         broker.figures = Standing(True)
@@ -238,15 +238,15 @@ class TestTheEndOfARun:
         assert broker.selectors == ["a = 1", "a = 1"]
 
     @pytest.mark.parametrize(
-        "error", [NotTold("without a plugin"), LoginNotAccepted("no"), UnsupportedError("a wildcard")]
+        "error", [TellsNothing("without a plugin"), LoginNotAccepted("no"), UnsupportedError("a wildcard")]
     )
     def test_a_broker_that_does_not_tell_is_not_waited_for(self, broker: Broker, error: StompError) -> None:
-        broker.answers["/queue/a"] = error
+        broker.errors["/queue/a"] = error
         asking = self.ending()
         assert asking.withheld(1_000.0) == 0
 
     def test_no_queue_is_asked_for_where_the_broker_tells_nothing(self, broker: Broker) -> None:
-        broker.answers["/queue/a"] = NotTold("without a plugin")
+        broker.errors["/queue/a"] = TellsNothing("without a plugin")
         asking = self.ending(receiver("/queue/a", "/queue/b"))
         asking.ask()
         assert broker.asked == ["/queue/a"] and asking.withheld(1_000.0) == 0
@@ -282,8 +282,8 @@ def test_a_name_that_stands_for_several_machines(
     asking.start()
     wait_until(lambda: broker.asked, what="a question")
     asking.stop()
-    told = f"b in url stands for {len(addresses)} addresses, and the first that answers is read"
-    assert caplog.text.count(told) == warns
+    warning = f"b in url stands for {len(addresses)} addresses, and the first that answers is read"
+    assert caplog.text.count(warning) == warns
     assert len(caplog.messages) == warns
 
 
@@ -323,12 +323,12 @@ def test_a_count_of_the_first_seconds_shows_that_the_broker_counts(
 def test_an_error_that_nobody_expected_is_no_figure(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = threading.Event()
-    asking = standings(receiver("/queue/a"), on_told=told.set)
-    broker.answers["/queue/a"] = OSError("too many open files")  # type: ignore[assignment]
+    answered = threading.Event()
+    asking = standings(receiver("/queue/a"), on_answers=answered.set)
+    broker.errors["/queue/a"] = OSError("too many open files")  # type: ignore[assignment]
     asking.begin_run_that_ends()
     asking.start()
-    assert told.wait(PATIENCE) and asking.withheld(0.0) == 0
+    assert answered.wait(PATIENCE) and asking.withheld(0.0) == 0
     assert "too many open files" in caplog.text
     asking.stop()
 
@@ -353,7 +353,7 @@ def test_a_broker_that_does_not_answer_is_not_asked_more_often(
 ) -> None:
     waited: list[float] = []
     monkeypatch.setattr(Worker, "goes_on", lambda _, seconds: waited.append(seconds) or len(waited) < 4)
-    broker.answers["/queue/a"] = AWAY
+    broker.errors["/queue/a"] = AWAY
     standings(receiver("/queue/a"))._run()
     assert waited == [2.0, 30.0, 30.0, 30.0]
 
@@ -361,13 +361,13 @@ def test_a_broker_that_does_not_answer_is_not_asked_more_often(
 def test_the_thread_asks_until_it_is_stopped(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.001)
     asking = standings(receiver("/queue/a"))
-    broker.answers["/queue/a"] = AWAY
+    broker.errors["/queue/a"] = AWAY
     asking.start()
     wait_until(lambda: len(broker.asked) > 3, what="questions")
     (thread,) = [one for one in threading.enumerate() if one.name == "stomp-standings"]
     asking.stop()
     thread.join(PATIENCE)
-    assert not thread.is_alive() and asking.told == {}
+    assert not thread.is_alive() and asking.answers == {}
 
 
 def test_stopping_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,7 +256,7 @@ class TestTheEndOfARun:
         first = one.available(INITIAL)[0]
         assert (first.low, first.high) == (7, 10)
         end = one.end(INITIAL)
-        one.a.stream.end_is_known = True
+        one.a.stream.is_there()
         assert self.complete(one, end) == [True, False]
         assert one.available(end)[0].new == 0
 
@@ -290,7 +290,7 @@ class TestTheEndOfARun:
         one.stop_at(10)
         assert self.complete(one, start) == [False, False]
         assert one.available(start)[0].new == 0
-        one.a.stream.end_is_known = True
+        one.a.stream.is_there()
         if starting == "latest":
             one.b.locate(12)
         assert self.complete(one, start) == complete

@@ -13,7 +13,7 @@ import pytest
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.brokers.standing import Standing, Told
+from spark_stomp.brokers.standing import QueueAnswer, Standing
 from spark_stomp.errors import ConnectionLost, LoginRefused
 from spark_stomp.receiver import DedupIndex, Log, ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
@@ -47,10 +47,10 @@ IDLE = QuerySnapshot(
 SILENT = "the broker: nothing un-acked and nothing new"
 
 
-def told(*figures: int, asked_at: float = 70.0, alarm: str | None = None) -> dict[str, Told]:
+def answers(*figures: int, asked_at: float = 70.0, alarm: str | None = None) -> dict[str, QueueAnswer]:
     """The query has one of the consumers."""
     standing = Standing(True, *figures, alarm)
-    return {"/queue/a": Told(standing, 1e9, asked_at, 1, dialect_named("activemq").asks)}
+    return {"/queue/a": QueueAnswer(standing, 1e9, asked_at, 1, dialect_named("activemq").asks)}
 
 
 IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting=4_600)
@@ -65,38 +65,42 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             f"{SILENT} (it is empty, or another consumer has them)",
         ),
         (
-            replace(IDLE, told=told(12_400, 3, 4)),
+            replace(IDLE, answers=answers(12_400, 3, 4)),
             "withheld",
             f"{SILENT} (12,400 wait there, 3 other consumers)",
         ),
         (
-            replace(IDLE, told=told(5, 3, 1)),
+            replace(IDLE, answers=answers(5, 3, 1)),
             "withheld",
             f"{SILENT} (5 wait there, and 3 that it gave to this query have not come)",
         ),
         (
-            replace(IDLE, told=told(0, 0, 1, alarm="the disk is full")),
+            replace(IDLE, answers=answers(0, 0, 1, alarm="the disk is full")),
             "broker",
             f"{SILENT} (0 wait there, 0 other consumers; the disk is full)",
         ),
         (
             # It may have been told before the last message came.
-            replace(IDLE, told=told(5, 3, 1, asked_at=64.0)),
+            replace(IDLE, answers=answers(5, 3, 1, asked_at=64.0)),
             "broker",
             f"{SILENT} (it is empty, or another consumer has them)",
         ),
         (
-            replace(IDLE, told=told(0, 3, 4), statuses=[RECEIVER, replace(RECEIVER, destinations=("/b",))]),
+            replace(
+                IDLE, answers=answers(0, 3, 4), statuses=[RECEIVER, replace(RECEIVER, destinations=("/b",))]
+            ),
             "broker",
             f"{SILENT} (it is empty, or another consumer has them)",
         ),
         (
-            replace(IDLE, told=told(5, 3, 4), statuses=[RECEIVER, replace(RECEIVER, destinations=("/b",))]),
+            replace(
+                IDLE, answers=answers(5, 3, 4), statuses=[RECEIVER, replace(RECEIVER, destinations=("/b",))]
+            ),
             "withheld",
             f"{SILENT} (5 wait there, 3 other consumers)",
         ),
         (
-            replace(IDLE, told=told(5, 3, 5), statuses=[RECEIVER, RECEIVER]),
+            replace(IDLE, answers=answers(5, 3, 5), statuses=[RECEIVER, RECEIVER]),
             "withheld",
             f"{SILENT} (5 wait there, 4 other consumers)",
         ),
@@ -267,8 +271,8 @@ class TestMonitor:
             counts = (100 * min(now, 20), 50 * min(now, 20))
             monitor.observe(float(now))
         assert rates[15] == 100.0
-        assert monitor.observed.received == 10.0
-        assert monitor.observed.committed == 5.0
+        assert monitor.observed.received_per_second == 10.0
+        assert monitor.observed.committed_per_second == 5.0
 
     def test_an_error_ends_nothing(
         self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

@@ -88,7 +88,7 @@ PLAN = "\n SQLSTATE: 38000\n\n=== Streaming Query ===\nException in thread\n[STO
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         (f"{OF_SPARK}spark_stomp.errors.ConnectionLost: {SENTENCE}{PLAN}", SENTENCE),
         (f"{OF_SPARK}spark_stomp.errors.OptionError: {LIST}{PLAN}", LIST),
@@ -97,12 +97,12 @@ PLAN = "\n SQLSTATE: 38000\n\n=== Streaming Query ===\nException in thread\n[STO
         ("no such table\nplan", "no such table"),
     ],
 )
-def test_the_reason_is_a_sentence(text: str, told: str) -> None:
+def test_the_reason_is_a_sentence(text: str, sentence: str) -> None:
     class Query:
         def exception(self) -> Exception:
             return ValueError(text)
 
-    assert reason(ValueError(text)) == reason(Query()) == told
+    assert reason(ValueError(text)) == reason(Query()) == sentence
 
 
 def test_a_query_that_runs_has_no_reason() -> None:

@@ -17,7 +17,7 @@ CONF = Path(__file__).parents[3] / "conf"
 ALERTS = CONF / "prometheus" / "alerts.yml"
 BOARD = CONF / "grafana" / "spark_stomp.json"
 PARTS = (QueryPart, TotalsPart, ReceiverPart, QueuePart, UnfitPart, JournalPart, SinkPart)
-METRICS = {part.metric_of(one) for part in PARTS for one in part.figures() if one.kind}
+METRICS = {part.metric_of(one) for part in PARTS for one in part.figures() if one.metric_type}
 
 
 @pytest.mark.parametrize("file", [ALERTS, BOARD], ids=lambda file: file.name)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.golden import GOLDEN, PARTS, names
 
-from spark_stomp.commands.diagnosis import Kind
+from spark_stomp.commands.diagnosis import Health
 from spark_stomp.commands.main import main
 from spark_stomp.status import prometheus, read_status
 
@@ -49,6 +49,6 @@ def test_every_key_of_its_files_is_read(release: Path) -> None:
 def test_the_commands_show_it(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", str(release / "status.json")]) == 1
     assert "rows 5" in capsys.readouterr().out
-    assert main(["why", str(release / "status.json"), "--offline"]) == Kind.FAILED.value
+    assert main(["why", str(release / "status.json"), "--offline"]) == Health.FAILED.value
     assert "[STOMP_LOGIN_REFUSED] broker:61613 refused CONNECT" in capsys.readouterr().out
     assert 'spark_stomp_rows_total{query="/queue/a"' in prometheus(release / "status.json")

@@ -30,7 +30,7 @@ def parsed(text: str) -> list[tuple[str, dict[str, str], float]]:
 
 def test_each_key_has_a_meaning_and_its_own_metric() -> None:
     parts = (QueryPart, TotalsPart, ReceiverPart, QueuePart, UnfitPart, JournalPart, SinkPart, EndPart)
-    named = [(part.metric_of(one), one) for part in parts for one in part.figures() if one.kind]
+    named = [(part.metric_of(one), one) for part in parts for one in part.figures() if one.metric_type]
     assert len(named) == len(dict(named)) >= 50
     assert all(one.meaning.endswith(".") for part in parts for one in part.figures())
 

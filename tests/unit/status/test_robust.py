@@ -206,11 +206,11 @@ class TestReading:
             assert (err.count("\n"), err.count(str(path)) > 0, out) == (1, True, "") if err else out, content
             assert code in (0, 1) and max(map(len, out.splitlines()), default=0) < 300, content
             try:
-                told = prometheus(path)
+                text = prometheus(path)
             except ValueError as error:
                 assert str(path.with_suffix("")) in str(error), content
             else:
-                numbers = [line.rpartition(" ")[2] for line in told.splitlines() if line[0] != "#"]
+                numbers = [line.rpartition(" ")[2] for line in text.splitlines() if line[0] != "#"]
                 assert all(-1e19 < float(number) < 1e19 for number in numbers), content
 
     def test_the_part_that_is_at_fault_is_named(self, tmp_path: Path) -> None:

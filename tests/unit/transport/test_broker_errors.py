@@ -23,10 +23,10 @@ def refusal(
     return broker_error(ErrorReceived(Frame("ERROR", given, body)), "broker:1", what)
 
 
-@pytest.mark.parametrize("told", [{"message": FORGED}, {"body": FORGED.encode()}])
-def test_line_ends_and_control_codes_are_escaped(told: dict[str, Any]) -> None:
-    event = ErrorReceived(Frame("ERROR", (("message", told.get("message", "")),), told.get("body", b"")))
-    for error in (refusal(**told), connect_refused(event, "broker:1", None, "/")):
+@pytest.mark.parametrize("said", [{"message": FORGED}, {"body": FORGED.encode()}])
+def test_line_ends_and_control_codes_are_escaped(said: dict[str, Any]) -> None:
+    event = ErrorReceived(Frame("ERROR", (("message", said.get("message", "")),), said.get("body", b"")))
+    for error in (refusal(**said), connect_refused(event, "broker:1", None, "/")):
         assert str(error).isprintable()
         assert r"no\r\n2026-01-01 ERROR all is lost\x1b[2J" in str(error)
 

@@ -13,7 +13,7 @@ from spark_stomp.transport.hiding import without_secrets
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         ("no s3cret here", "no *** here"),
         ("cut at its end: s3cr", "cut at its end: ***"),
@@ -26,8 +26,8 @@ from spark_stomp.transport.hiding import without_secrets
         ("", ""),
     ],
 )
-def test_secrets_are_replaced_also_where_they_are_cut(text: str, told: str) -> None:
-    assert without_secrets(text, ["s3cret"]) == told
+def test_secrets_are_replaced_also_where_they_are_cut(text: str, sentence: str) -> None:
+    assert without_secrets(text, ["s3cret"]) == sentence
 
 
 @pytest.mark.parametrize("secret", ['ab"cdefgh', 'ab\\cd"ef', "p\u00e4ssw\u00f6rt"])
@@ -46,8 +46,8 @@ def test_without_secrets_a_text_stays_as_it_is() -> None:
 def test_a_short_secret_is_hidden_where_it_stands_alone(secret: str) -> None:
     for around in ("passcode:{}", "wrong: [{}]", '"{}"', "a user with {} and what else"):
         hidden = around.replace("a user", "***") if secret == "a" else around
-        told = without_secrets(around.format(secret), [secret])
-        assert told == hidden.format("***").replace("*** with", "*** user with")
+        sentence = without_secrets(around.format(secret), [secret])
+        assert sentence == hidden.format("***").replace("*** with", "*** user with")
     assert without_secrets("bax1b", [secret]) == "bax1b"
 
 
@@ -65,9 +65,9 @@ def test_nothing_else_is_hidden_than_secrets_and_their_beginnings_before_cuts(te
             cut = end == len(text) or text[end : end + 1] == "'"
             if text[begin:end] == secret[:length] and (cut or length == len(secret)):
                 hidden |= {*range(begin, end)}
-    told = without_secrets(text, [secret])
-    assert told.replace("*", "") == "".join(one for at, one in enumerate(text) if at not in hidden)
-    assert ("*" in told) == bool(hidden)
+    sentence = without_secrets(text, [secret])
+    assert sentence.replace("*", "") == "".join(one for at, one in enumerate(text) if at not in hidden)
+    assert ("*" in sentence) == bool(hidden)
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_the_time_is_linear_in_the_text_and_in_the_secret(text: str, secret: str
     """Both eight times as long: 64 times the time if one grew with the other."""
 
     def seconds(size: int) -> float:
-        told, hidden = text * size, secret * (size // 2) + "z"
+        long, hidden = text * size, secret * (size // 2) + "z"
         took = []
         for _ in range(5):
             begun = time.thread_time()
-            without_secrets(told, [hidden])
+            without_secrets(long, [hidden])
             took.append(time.thread_time() - begun)
         return min(took)
 
