@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_stomp.errors import SchemaError
-
 STRING = "string"
 BINARY = "binary"
 BOOLEAN = "boolean"
@@ -47,12 +45,7 @@ class Column:
 
 
 DEFAULT_COLUMNS: tuple[Column, ...] = (
-    Column(
-        "destination",
-        (STRING,),
-        True,
-        "where the message came from, as a SEND names it",
-    ),
+    Column("destination", (STRING,), True, "where the message came from, as a SEND names it"),
     Column("message_id", (STRING,), True, "the `message-id` header"),
     Column(
         "stable_id",
@@ -71,12 +64,7 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         "producers set it: for watermarks use `received_at`",
     ),
     Column("received_at", (TIMESTAMP,), False, "when the frame was read; never null"),
-    Column(
-        "headers",
-        (HEADER_MAP,),
-        False,
-        "all headers, unescaped; of repeated ones the first; never null",
-    ),
+    Column("headers", (HEADER_MAP,), False, "all headers, unescaped; of repeated ones the first; never null"),
     Column(
         "body",
         (BINARY, STRING),
@@ -110,10 +98,7 @@ ON_DEMAND_COLUMNS: tuple[Column, ...] = (
     Column("header_history", (HEADER_LIST,), False, "all header lines in order; never null"),
     Column("receiver", (STRING,), False, "the receiver that read the message; never null"),
     Column(
-        "sequence",
-        (BIGINT,),
-        False,
-        "the number in this run, in the journal or in the stream; never null",
+        "sequence", (BIGINT,), False, "the number in this run, in the journal or in the stream; never null"
     ),
     STREAM_OFFSET,
 )
@@ -140,19 +125,24 @@ SINK_COLUMNS: tuple[Column, ...] = (
 )
 """The columns of a write; only ``body`` is required. If a value is null, the option for its column counts."""
 
-_ARROW: dict[str, pa.DataType] = {
+LEAVES: dict[str, pa.DataType] = {
     STRING: pa.string(),
-    BINARY: pa.binary(),
     BOOLEAN: pa.bool_(),
-    BIGINT: pa.int64(),
-    TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    TIMESTAMP_NTZ: pa.timestamp("us"),
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
     "int": pa.int32(),
+    BIGINT: pa.int64(),
     "float": pa.float32(),
     "double": pa.float64(),
     "date": pa.date32(),
+    TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    TIMESTAMP_NTZ: pa.timestamp("us"),
+}
+"""The types without parts that JSON has values for too, and their Arrow types."""
+
+_ARROW: dict[str, pa.DataType] = {
+    **LEAVES,
+    BINARY: pa.binary(),
     HEADER_MAP: pa.map_(pa.string(), pa.string()),
     HEADER_LIST: pa.list_(
         pa.field("element", pa.struct([pa.field("name", pa.string()), pa.field("value", pa.string())]))
@@ -177,17 +167,6 @@ class Projection:
         """The type of ``body``: octets, text, or the fields of its JSON; None if the query does not ask."""
         return self.arrow_schema.field(self.columns.index("body")).type if "body" in self.columns else None
 
-    @classmethod
-    def of(cls, *names: str, body_as_string: bool = False) -> Projection:
-        """A projection of the columns ``names``; of the default columns if none is given. Needs no pyspark.
-
-        Raises:
-            SchemaError: one of ``names`` is no column of the source.
-        """
-        chosen = [_known(name, SOURCE_COLUMNS) for name in names] if names else list(DEFAULT_COLUMNS)
-        fields = [pa.field(c.name, _ARROW[_chosen_type(c, body_as_string)], c.nullable) for c in chosen]
-        return cls(tuple(c.name for c in chosen), pa.schema(fields))
-
 
 @dataclass(frozen=True)
 class SinkColumns:
@@ -206,8 +185,8 @@ class SinkColumns:
     @property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema. All columns are nullable, because a forbidden null is refused with its row."""
-        types = {column.name: _chosen_type(column, self.body_as_string) for column in SINK_COLUMNS}
-        types |= dict(self.further)
+        types = {column.name: column.types[0] for column in SINK_COLUMNS} | dict(self.further)
+        types["body"] = STRING if self.body_as_string else BINARY
         return pa.schema([pa.field(name, arrow_type(types[name])) for name in self.columns])
 
 
@@ -227,14 +206,3 @@ def arrow_type(spark_type: str) -> pa.DataType | None:
     """The Arrow type for the Spark type ``spark_type``; None if no column may have that type."""
     decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", spark_type)
     return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _ARROW.get(spark_type)
-
-
-def _known(name: str, columns: Sequence[Column]) -> Column:
-    for column in columns:
-        if column.name == name:
-            return column
-    raise SchemaError(unknown_column(name, columns, "the source"))
-
-
-def _chosen_type(column: Column, body_as_string: bool) -> str:
-    return STRING if column.name == "body" and body_as_string else column.types[0]

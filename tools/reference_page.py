@@ -12,6 +12,8 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterable
+from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +26,16 @@ from spark_stomp.brokers.devbroker import DEVBROKER
 from spark_stomp.brokers.known import GENERIC
 from spark_stomp.columns import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS, Column
 from spark_stomp.errors import StompError
-from spark_stomp.options import OPTIONS, Option
+from spark_stomp.options import (
+    OPTIONS,
+    ConnectionOptions,
+    MessageOptions,
+    Option,
+    ReconnectOptions,
+    SinkOptions,
+    SourceOptions,
+    TlsOptions,
+)
 from spark_stomp.options.kinds import BOOLEAN, HEADERS, SIZE, TIMEOUT
 from spark_stomp.status.end import EndPart
 from spark_stomp.status.figure import Figure, Part, Time
@@ -42,6 +53,11 @@ _BY_HAND = ("## Python API\n", "## Versions\n")
 _NAMES = "### Names\n"
 # Between these two the page of brokers has its table.
 _SETTINGS = ("names the test of each row.\n\n", "\n**Every broker**")
+# The classes whose fields are options.
+_DECLARING: Final = (
+    *(ConnectionOptions, TlsOptions, ReconnectOptions),
+    *(SourceOptions, SinkOptions, MessageOptions),
+)
 # Modules whose names users import; the names of spark_stomp.errors are in the table of errors.
 MODULES = (
     "spark_stomp",
@@ -264,9 +280,24 @@ def _reference(page: str) -> str:
 
 def options_list(options: Iterable[Option]) -> str:
     """Options as a Markdown list, ending in a line break."""
+    meanings = option_meanings()
     return "".join(
-        f"- `{option.key}` ({_value(option)}): {option.meaning}{_exception(option)}\n" for option in options
+        f"- `{option.key}` ({_value(option)}): {meanings[option]}{_exception(option)}\n" for option in options
     )
+
+
+def option_meanings() -> dict[Option, str]:
+    """What is written below the field of each option."""
+    found: dict[Option, str] = {}
+    for declaring in _DECLARING:
+        (body,) = ast.parse(inspect.getsource(declaring)).body
+        assert isinstance(body, ast.ClassDef)
+        options = {one.name: one.metadata["option"] for one in fields(declaring) if "option" in one.metadata}
+        for field, below in pairwise(body.body):
+            match field, below:
+                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                    found[options[name]] = " ".join(text.split())
+    return found
 
 
 def columns_list(columns: tuple[Column, ...]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +30,27 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int32]  # a frame batch has less than 2 GiB
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Pieces of a buffer, such as frames: piece i is ``array[starts[i]:stops[i]]``.
+
+    They ascend and do not overlap. ``array`` and ``buffer`` are the same memory.
+    """
+
+    array: Bytes
+    buffer: pa.Buffer
+    starts: Ints
+    stops: Ints
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def subset(self, rows: Ints) -> Area:
+        """The pieces with these ascending indices."""
+        return Area(self.array, self.buffer, self.starts[rows], self.stops[rows])
+
 
 _STRING = pa.string()
 # Bytes that an array of texts cannot have.
@@ -66,6 +87,12 @@ def flags_of(array: pa.Array) -> Flags:
     return flags
 
 
+def validity(there: Sequence[object] | Flags) -> pa.Buffer:
+    """The bitmap of what is there; what is not is None, or false."""
+    flags = there if isinstance(there, np.ndarray) else np.array([one is not None for one in there], bool)
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
 def strings(values: Iterable[str | bytes | None], data_type: pa.DataType = _STRING) -> pa.Array:
     """Texts or octets as an array; None becomes null."""
     raw = [value.encode() if isinstance(value, str) else value for value in values]
@@ -73,12 +100,9 @@ def strings(values: Iterable[str | bytes | None], data_type: pa.DataType = _STRI
     if offsets[-1] >= _TOO_MANY:
         raise pa.ArrowCapacityError("the texts of a batch have more than 2 GiB; lower maxFrameBytes")
     missing = raw.count(None)
-    there = np.packbits(np.array([one is not None for one in raw], bool), bitorder="little")
     buffers = map(pa.py_buffer, (offsets.astype(np.int32), b"".join(filter(None, raw))))
     # Up to 25, pyarrow ends the process if it has to count the nulls of a map's keys.
-    return pa.Array.from_buffers(
-        data_type, len(raw), [pa.py_buffer(there) if missing else None, *buffers], missing
-    )
+    return pa.Array.from_buffers(data_type, len(raw), [validity(raw) if missing else None, *buffers], missing)
 
 
 @lru_cache(maxsize=256)
@@ -132,9 +156,16 @@ def kept(values: pa.Array, flags: Flags) -> pa.Array:
 
     Not by ``if_else``: that of pyarrow 15 is wrong for texts that do not begin at the first octet.
     """
-    there = pa.py_buffer(np.packbits(flags, bitorder="little"))
     places = pa.py_buffer(np.arange(len(values), dtype=np.int64))
-    return values.take(pa.Array.from_buffers(pa.int64(), len(values), [there, places]))
+    return values.take(pa.Array.from_buffers(pa.int64(), len(values), [validity(flags), places]))
+
+
+def places(parts: Sequence[Ints]) -> Ints:
+    """The index of each row in the concatenated parts, which have these rows."""
+    rows = np.concatenate(parts)
+    found = np.empty(len(rows), np.int64)
+    found[rows] = np.arange(len(rows))
+    return found
 
 
 def text_of(array: pa.Array) -> tuple[Bytes, Positions]:
@@ -322,17 +353,10 @@ def _null_unless(condition: pa.Array, values: pa.Array) -> pa.Array:
     return pc.if_else(condition, values, pa.nulls(1, values.type)[0])
 
 
-def header_map(lines: HeaderLines, data_type: pa.DataType) -> pa.Array:
-    """A map from name to value for each message."""
-    return _nested(lines, [data_type.key_field, data_type.item_field], data_type)
-
-
-def header_list(lines: HeaderLines, data_type: pa.DataType) -> pa.Array:
-    """A list of structs of name and value for each message."""
-    return _nested(lines, list(data_type.value_type), data_type)
-
-
-def _nested(lines: HeaderLines, fields: list[pa.Field], data_type: pa.DataType) -> pa.Array:
+def header_lines(lines: HeaderLines, data_type: pa.DataType) -> pa.Array:
+    """The lines of each message: a map from name to value, or a list of structs of name and value."""
+    is_map = pa.types.is_map(data_type)
+    fields = [data_type.key_field, data_type.item_field] if is_map else list(data_type.value_type)
     entries = pa.StructArray.from_arrays([lines.names, lines.values], fields=fields)
     offsets = pa.py_buffer(lines.offsets.astype(np.int32, copy=False))
     return pa.Array.from_buffers(data_type, len(lines.offsets) - 1, [None, offsets], children=[entries])

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from spark_stomp.arrow.columns import (
     body_text,
     gather,
     kept,
+    places,
     scalar,
     strings,
 )
@@ -44,6 +45,7 @@ from spark_stomp.arrow.headers import (
     Area,
     ExactHeaders,
     MalformedRows,
+    UniformHeaders,
     area_of,
     exact_frames,
     not_text_headers,
@@ -188,9 +190,15 @@ def _column(
             return pa.repeat(scalar(batch.receiver), count)
         case "sequence":
             return array_of(np.arange(batch.first_number, batch.first_number + count))
+        case _:
+            return _of_headers(name, field.type, rows, rules, count)
+
+
+def _of_headers(name: str, data_type: pa.DataType, rows: AnyRows, rules: RowRules, count: int) -> pa.Array:
+    match name:
         case "stream_offset":
             if rules.stream is None or rules.offset_header is None:
-                return pa.nulls(count, field.type)
+                return pa.nulls(count, data_type)
             return columns.whole_numbers(rows.column(rules.offset_header))
         case "stable_id":
             if rules.stream is not None and rules.offset_header is not None:
@@ -204,11 +212,11 @@ def _column(
         case "redelivered":
             return columns.redelivered(rows.column("redelivered"))
         case "timestamp":
-            return columns.timestamps(rows.column("timestamp"), rules.timestamp_unit, field.type)
+            return columns.timestamps(rows.column("timestamp"), rules.timestamp_unit, data_type)
         case "headers":
-            return columns.header_map(rows.first_lines(), field.type)
+            return columns.header_lines(rows.first_lines(), data_type)
         case "header_history":
-            return columns.header_list(rows.all_lines(), field.type)
+            return columns.header_lines(rows.all_lines(), data_type)
         case "content_type":
             return _content_types(rows, rules)
         case "destination" if rules.quoted_names:
@@ -224,25 +232,12 @@ def _content_types(rows: AnyRows, rules: RowRules) -> pa.Array:
 # --- the paths
 
 
-class Headers(Protocol):
-    """The decoded headers of some messages, read by the fast or the exact path."""
-
-    def column(self, name: str) -> pa.Array:
-        """The first value of one header for each message; null if it is absent."""
-        ...
-
-    def first_lines(self) -> HeaderLines:
-        """The lines without repeats: the first wins (STOMP 1.2, "Repeated Header Entries")."""
-        ...
-
-    def all_lines(self) -> HeaderLines:
-        """The lines as sent, repeats included."""
-        ...
+Headers: TypeAlias = ExactHeaders | UniformHeaders
 
 
 @dataclass(frozen=True)
 class FrameRows:
-    """The headers and bodies of all frames of a batch, in order, with the methods of :class:`Headers`.
+    """The headers and bodies of all frames of a batch, in order, with the methods of ``Headers``.
 
     ``_read`` says where the bodies begin, and has those of whole messages that are opened. ``_not_text`` are
     the names of headers that are not text, of some frames.
@@ -318,16 +313,6 @@ def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
     return HeaderLines(offsets.astype(np.int32), names, values)
 
 
-def _order(parts: Sequence[Ints]) -> Ints | None:
-    """The index of each frame in the concatenated parts, which have these rows; None if there is only one."""
-    if len(parts) == 1:
-        return None
-    rows = np.concatenate(parts)
-    order = np.empty(len(rows), np.int64)
-    order[rows] = np.arange(len(rows))
-    return order
-
-
 def read_rows(batch: FrameBatch, marks: BodyMarks = NO_MARKS) -> FrameRows:
     """Read a batch of at least one frame: by the fast path, and what it leaves out by the exact path.
 
@@ -357,4 +342,5 @@ def read_rows(batch: FrameBatch, marks: BodyMarks = NO_MARKS) -> FrameRows:
             ]
         parts.append((rest, ExactHeaders(frames)))
     rows, headers = zip(*parts, strict=True)
-    return FrameRows(area, read, headers, _order(rows), marks, not_text)
+    order = None if len(parts) == 1 else places(rows)
+    return FrameRows(area, read, headers, order, marks, not_text)

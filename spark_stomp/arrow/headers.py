@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_stomp.arrow.columns import (
+    Area,
     Bytes,
     Flags,
     HeaderLines,
@@ -44,29 +44,11 @@ _SKIP_ROUNDS = 32
 _LEADING = re.compile(rb"[\r\n\x00 ]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
-    """Frames in a buffer, or their beginnings: frame i is ``array[starts[i]:stops[i]]``.
-
-    A frame goes from its command to its NUL, exclusive. Frames ascend and do not overlap. ``array`` and
-    ``buffer`` are the same memory.
-    """
-
-    array: Bytes
-    buffer: pa.Buffer
-    starts: Ints
-    stops: Ints
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def subset(self, rows: Ints) -> Area:
-        """The frames with these ascending indices."""
-        return Area(self.array, self.buffer, self.starts[rows], self.stops[rows])
-
-
 def area_of(batch: FrameBatch) -> Area:
-    """The frames of a batch, without the EOLs before them (in the lenient dialect also NULs and blanks)."""
+    """The frames of a batch, each from its command to its NUL, exclusive.
+
+    EOLs before them are left out, in the lenient dialect also NULs and blanks.
+    """
     array = np.frombuffer(batch.data, np.uint8)
     ends = np.asarray(batch.ends, np.int64)
     starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
@@ -111,18 +93,21 @@ def not_text_headers(area: Area, version: str) -> dict[int, list[str]]:
 
 
 class ExactHeaders:
-    """The headers of decoded frames; see ``Headers`` in ``decode``."""
+    """The headers of decoded frames."""
 
     def __init__(self, frames: Sequence[Frame]) -> None:
         self._frames = frames
 
     def column(self, name: str) -> pa.Array:
+        """The first value of one header for each message; null if it is absent."""
         return strings(frame.get(name) for frame in self._frames)
 
     def all_lines(self) -> HeaderLines:
+        """The lines as sent, repeats included."""
         return _lines([frame.headers for frame in self._frames])
 
     def first_lines(self) -> HeaderLines:
+        """The lines without repeats: the first wins (STOMP 1.2, "Repeated Header Entries")."""
         return _lines([_without_repeats(frame.headers) for frame in self._frames])
 
 
@@ -197,7 +182,7 @@ _NAME, _VALUE, _PARTS = 0, 1, 3  # a line's parts: the name with its colon, the 
 
 
 class UniformHeaders:
-    """The headers of frames with one layout; see ``Headers`` in ``decode``."""
+    """The headers of frames with one layout, with the methods of :class:`ExactHeaders`."""
 
     def __init__(self, names: list[str], values: pa.Array, rows: int, not_text: Ints) -> None:
         """

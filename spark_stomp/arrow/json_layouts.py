@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from spark_stomp.arrow.columns import (
     LAST_MICROSECOND,
+    Area,
     Bytes,
     Flags,
     Ints,
@@ -62,15 +63,6 @@ class _Values(NamedTuple):
     good: Flags | None = None
 
 
-class _Spans(NamedTuple):
-    """Pieces of a text, ascending: ``array[starts[i]:stops[i]]``. ``array`` and ``buffer`` are one memory."""
-
-    array: Bytes
-    buffer: pa.Buffer
-    starts: Ints
-    stops: Ints
-
-
 @dataclass(frozen=True)
 class _Literal:
     text: str
@@ -98,7 +90,7 @@ class _Slot:
 
     path: tuple[str, ...]
     pattern: str
-    read: Callable[[_Spans], _Values]
+    read: Callable[[Area], _Values]
 
 
 @dataclass(frozen=True)
@@ -339,7 +331,7 @@ class _Walk:
                 mark = np.searchsorted(self.marks, end)
             else:
                 end = self.marks[mark] - behind.until('"') if behind.marks else stops - behind.size
-                found[piece.path] = piece.read(_Spans(self._array, self._buffer, starts, end))
+                found[piece.path] = piece.read(Area(self._array, self._buffer, starts, end))
             starts = end
         return found
 
@@ -427,17 +419,17 @@ def _shape(text: str) -> str:
     )
 
 
-def _texts(spans: _Spans) -> _Values:
+def _texts(spans: Area) -> _Values:
     return _Values(gather(pa.string(), spans.buffer, spans.starts, spans.stops))
 
 
-def _booleans(spans: _Spans) -> _Values:
+def _booleans(spans: Area) -> _Values:
     first = spans.array[spans.starts]
     array = _bools(first == _TRUE)
     return _Values(kept(array, first != _NULL) if (first == _NULL).any() else array)
 
 
-def _numbers(data_type: pa.DataType, most: int, spans: _Spans) -> _Values:
+def _numbers(data_type: pa.DataType, most: int, spans: Area) -> _Values:
     texts = gather(pa.string(), spans.buffer, spans.starts, spans.stops)
     there = spans.array[spans.starts] != _NULL
     good = ~there | (spans.stops - spans.starts <= most)
@@ -446,12 +438,12 @@ def _numbers(data_type: pa.DataType, most: int, spans: _Spans) -> _Values:
     return _Values(pc.cast(texts, data_type), None if good.all() else good)
 
 
-def _dates(data_type: pa.DataType, spans: _Spans) -> _Values:
+def _dates(data_type: pa.DataType, spans: Area) -> _Values:
     days, good = _days(_characters(spans, 10))
     return _Values(array_of(days.astype(np.int32)).view(data_type), None if good.all() else good)
 
 
-def _moments(data_type: pa.DataType, form: re.Match[str], spans: _Spans) -> _Values:
+def _moments(data_type: pa.DataType, form: re.Match[str], spans: Area) -> _Values:
     """Times that all have the form of ``form``, character by character."""
     digits = _characters(spans, form.end())
     days, good = _days(digits)
@@ -475,7 +467,7 @@ def _moments(data_type: pa.DataType, form: re.Match[str], spans: _Spans) -> _Val
     return _Values(array_of(micros).view(data_type), None if good.all() else good)
 
 
-def _characters(spans: _Spans, size: int) -> Ints:
+def _characters(spans: Area, size: int) -> Ints:
     """The digits of spans that all have this size."""
     found: Ints = spans.array[spans.starts[:, None] + np.arange(size)].astype(np.int64) - _ZERO
     return found

@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
-from typing import Any, Final, NamedTuple, NoReturn, Protocol
+from collections.abc import Collection, Iterable
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.arrow.columns import Ints, array_of, as_utf8, strings
+from spark_stomp.arrow.columns import Ints, array_of, as_utf8, places, strings, validity
 from spark_stomp.arrow.json_layouts import read_json_layouts
-from spark_stomp.arrow.json_values import (
-    VARIANT,
-    Fraction,
-    Whole,
-    kind_of,
-    leaf_of,
-    misfit,
-    validity,
-    written,
-)
+from spark_stomp.arrow.json_values import KINDS, VARIANT, Fraction, Whole, kind_of, leaf_of, misfit, written
 from spark_stomp.quoting import shown
 
 MOST_LEVELS: Final = 500
@@ -80,11 +71,9 @@ def json_rows(bodies: pa.Array, data_type: pa.DataType, *, others: bool = False)
     exact = _exact(bodies if len(rest) == len(bodies) else bodies.take(array_of(rest)), data_type, others)
     if not parts:
         return exact
-    order = np.concatenate([*(rows for rows, _ in parts), rest])
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    order = places([*(rows for rows, _ in parts), rest])
     every = pa.concat_arrays([*(part for _, part in parts), exact.values])
-    in_order = every if len(parts) == 1 and not rest.size else every.take(array_of(place))
+    in_order = every if len(parts) == 1 and not rest.size else every.take(array_of(order))
     reasons, more = ({int(rest[row]): text for row, text in found.items()} for found in exact[1:])
     return JsonRows(in_order, reasons, more)
 
@@ -250,15 +239,9 @@ _DECODER_OF_TWINS: Final = json.JSONDecoder(
 # --- columns
 
 
-class _Node(Protocol):
-    """Collects the values of one place of the schema.
-
-    ``add`` takes a value of a document, and returns what does not fit; None takes a null.
-    """
-
-    def add(self, value: Any) -> str | None: ...
-
-    def array(self) -> pa.Array: ...
+# Each collects the values of one place of the schema: ``add`` takes a value of a document, where None is a
+# null, and returns what does not fit.
+_Node: TypeAlias = "_LeafNode | _StructNode | _ListNode | _MapNode"
 
 
 class _LeafNode:
@@ -319,76 +302,67 @@ class _StructNode:
 class _Many:
     """The ends of lists or maps, whose elements another node has."""
 
-    def __init__(self, data_type: pa.DataType) -> None:
-        self._data_type = data_type
+    takes: type
+
+    def __init__(self, data_type: pa.DataType, element: pa.DataType, path: str) -> None:
+        self._data_type, self._path = data_type, path or "the body"
+        self._elements = _node(element, f"{path}[]")
         self._ends = [0]
         self._there: list[bool | None] = []
 
-    def _end(self, count: int | None) -> None:
-        self._ends.append(self._ends[-1] + (count or 0))
-        self._there.append(None if count is None else True)
-
-    @staticmethod
-    def _first(found: Iterator[str | None]) -> str | None:
-        """The first problem; only that is kept, of millions that there may be."""
-        first = None
-        for problem in filter(None, found):
+    def add(self, value: Any) -> str | None:
+        fits = type(value) is self.takes
+        self._there.append(True if fits else None)
+        self._ends.append(self._ends[-1] + (len(value) if fits else 0))
+        if value is None:
+            return None
+        if not fits:
+            return f"{self._path} is {kind_of(value)}, {KINDS[self.takes]} was expected"
+        first = None  # only that is kept, of millions that there may be
+        for problem in filter(None, map(self._elements.add, self._parts(value))):
             first = first or problem
         return first
 
-    def _over(self, elements: pa.Array) -> pa.Array:
+    def array(self) -> pa.Array:
         ends = pa.py_buffer(np.array(self._ends, np.int32))
-        return pa.Array.from_buffers(
-            self._data_type, len(self._there), [validity(self._there), ends], children=[elements]
-        )
+        buffers = [validity(self._there), ends]
+        return pa.Array.from_buffers(self._data_type, len(self._there), buffers, children=[self._inside()])
+
+    def _parts(self, value: Any) -> Iterable[Any]:
+        """The elements of a list, or the values of a map."""
+        return value  # type: ignore[no-any-return]
+
+    def _inside(self) -> pa.Array:
+        return self._elements.array()
 
 
 class _ListNode(_Many):
-    def __init__(self, data_type: pa.ListType, path: str) -> None:
-        super().__init__(data_type)
-        self._path = path or "the body"
-        self._elements = _node(data_type.value_type, f"{path}[]")
-
-    def add(self, value: Any) -> str | None:
-        if type(value) is not list:
-            self._end(None)
-            return None if value is None else f"{self._path} is {kind_of(value)}, a list was expected"
-        self._end(len(value))
-        return self._first(map(self._elements.add, value))
-
-    def array(self) -> pa.Array:
-        return self._over(self._elements.array())
+    takes = list
 
 
 class _MapNode(_Many):
-    def __init__(self, data_type: pa.MapType, path: str) -> None:
-        super().__init__(data_type)
-        self._path = path
+    takes = dict
+
+    def __init__(self, data_type: pa.MapType, element: pa.DataType, path: str) -> None:
+        super().__init__(data_type, element, path)
         self._keys: list[str] = []
-        self._values = _node(data_type.item_type, f"{path}[]")
 
-    def add(self, value: Any) -> str | None:
-        if type(value) is not dict:
-            self._end(None)
-            return None if value is None else f"{self._path} is {kind_of(value)}, an object was expected"
-        self._end(len(value))
+    def _parts(self, value: Any) -> Iterable[Any]:
         self._keys += value
-        return self._first(map(self._values.add, value.values()))
+        return value.values()  # type: ignore[no-any-return]
 
-    def array(self) -> pa.Array:
+    def _inside(self) -> pa.Array:
         entries = pa.struct([self._data_type.key_field, self._data_type.item_field])
-        parts = [strings(self._keys), self._values.array()]
+        parts = [strings(self._keys), super()._inside()]
         # pyarrow 15 ends the process if it does not know that no entry is null.
-        return self._over(
-            pa.Array.from_buffers(entries, len(self._keys), [None], null_count=0, children=parts)
-        )
+        return pa.Array.from_buffers(entries, len(self._keys), [None], null_count=0, children=parts)
 
 
 def _node(data_type: pa.DataType, path: str) -> _Node:
     if pa.types.is_struct(data_type) and data_type != VARIANT:
         return _StructNode(data_type, path)
     if pa.types.is_list(data_type):
-        return _ListNode(data_type, path)
+        return _ListNode(data_type, data_type.value_type, path)
     if pa.types.is_map(data_type):
-        return _MapNode(data_type, path)
+        return _MapNode(data_type, data_type.item_type, path)
     return _LeafNode(data_type, path)

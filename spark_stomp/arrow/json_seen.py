@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from spark_stomp.arrow.json_rows import Unfit, checked, parse
 from spark_stomp.arrow.json_values import (
     TIME,
+    Leaf,
     Whole,
     decimal_digits,
     finds_names,
@@ -35,6 +37,7 @@ _LEAVES: Final = (
 )
 
 
+@dataclass(slots=True, eq=False)
 class Place:
     """The values at one place of the bodies: of a field, or of the elements of a list.
 
@@ -46,27 +49,16 @@ class Place:
         deep: whether lists and objects are too deep to be looked at.
     """
 
-    __slots__ = (
-        "_after",
-        "_before",
-        "_in_decimal",
-        "_in_variant",
-        "_leaves",
-        "deep",
-        "elements",
-        "fields",
-        "kinds",
-        "moved",
-    )
-
-    def __init__(self) -> None:
-        self.kinds: Counter[type] = Counter()
-        self.fields: dict[str, Place] = {}
-        self.elements: Place | None = None
-        self.moved = self.deep = False
-        self._in_variant = True  # a VARIANT has what is no part of a field or an element
-        self._leaves = _LEAVES
-        self._in_decimal, self._before, self._after = True, 0, 0
+    kinds: Counter[type] = field(default_factory=Counter)
+    fields: dict[str, Place] = field(default_factory=dict)
+    elements: Place | None = None
+    moved: bool = False
+    deep: bool = False
+    _in_variant: bool = True  # a VARIANT has what is no part of a field or an element
+    _leaves: tuple[Leaf, ...] = _LEAVES
+    _in_decimal: bool = True
+    _before: int = 0
+    _after: int = 0
 
     def add(self, value: object, levels: int = DEEPEST) -> None:
         """Look at a value of a document, and at so many levels of its parts."""
@@ -89,8 +81,8 @@ class Place:
     def join(self, other: Place) -> None:
         """Take over what another place has."""
         self.kinds += other.kinds
-        for name, field in other.fields.items():
-            self._field(name).join(field)
+        for name, place in other.fields.items():
+            self._field(name).join(place)
         if other.elements is not None:
             self._element().join(other.elements)
         self.moved |= other.moved

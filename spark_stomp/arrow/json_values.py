@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_stomp.arrow.columns import LAST_MICROSECOND, strings
+from spark_stomp.arrow.columns import LAST_MICROSECOND, strings, validity
+from spark_stomp.columns import LEAVES
 from spark_stomp.errors import SchemaError
 
 
@@ -55,20 +56,7 @@ VARIANT: Final = pa.struct(
     [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False, {b"variant": b"true"})]
 )
 """The type of any value of JSON, in Spark's encoding. No other type of a body has binary parts."""
-_NAMES: Final = {
-    VARIANT: "variant",
-    pa.string(): "string",
-    pa.bool_(): "boolean",
-    pa.int8(): "tinyint",
-    pa.int16(): "smallint",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.date32(): "date",
-    pa.timestamp("us", tz="UTC"): "timestamp",
-    pa.timestamp("us"): "timestamp_ntz",
-}
+_NAMES: Final = {VARIANT: "variant", **{data_type: name for name, data_type in LEAVES.items()}}
 KINDS: Final = {
     str: "a string",
     bool: "a boolean",
@@ -296,12 +284,6 @@ def _micros(zoned: bool, value: object) -> int | None:
 
 
 # --- arrays
-
-
-def validity(there: Sequence[object] | npt.NDArray[np.bool_]) -> pa.Buffer:
-    """The bitmap of what is there; what is not is None, or false."""
-    flags = there if isinstance(there, np.ndarray) else np.array([one is not None for one in there], bool)
-    return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
 def _fixed(data_type: pa.DataType, dtype: npt.DTypeLike, values: Sequence[Any]) -> pa.Array:

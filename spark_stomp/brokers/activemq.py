@@ -20,7 +20,7 @@ from spark_stomp.brokers.outgoing import (
     Outgoing,
     never_to,
 )
-from spark_stomp.brokers.sentences import Sentence
+from spark_stomp.brokers.sentences import of_message, passes, stays
 from spark_stomp.brokers.standing import Asks, ByStomp, Question, Standing, StompAnswers
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 
@@ -60,27 +60,23 @@ _NAMED = never_to(
 # Seen with 6.3.1, or in its source (November 2026). The body begins with the class of an exception, which is
 # in jakarta.jms from 6.0 on, and in javax.jms before.
 _SENTENCES = (
-    Sentence(
-        "passes",
+    passes(
         r"BrokerStopp|^Broker .*(?:is being|has been) stopped\b",
         "org.apache.activemq.broker.BrokerStoppedException: Broker b is being stopped",
         "the broker stops",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"ResourceAllocationException\b",
         "Usage Manager Memory Limit reached. - jakarta.jms.ResourceAllocationException: Usage "
         "Manager Memory Limit reached.",
         "a queue, the memory or the store is full, with sendFailIfNoSpace",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"^Durable consumer is in use\b",
         "Durable consumer is in use for client: c and subscriptionName: s",
         "the last connection still has the durable subscription",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"^Unexpected ACK received for message-id\b",
         "Unexpected ACK received for message-id [null]",
         "two messages of one subscription have one id, because one SEND went to several queues",
@@ -89,39 +85,33 @@ _SENTENCES = (
         "with one id, as a SEND to several queues makes them: name each queue by itself in destination, as a "
         "list",
     ),
-    Sentence(
-        "stays",
+    stays(
         r"^User .*is not authorized to \w+",
         "User u is not authorized to read from: queue://q",
         "the login lacks a right",
     ),
-    Sentence(
-        "stays",
+    stays(
         r"Invalid(?:Destination|Selector)Exception\b",
         "a = - jakarta.jms.InvalidSelectorException: a =",
         "the selector is not valid, or the temporary queue is that of another connection",
     ),
-    Sentence(
-        "stays",
+    stays(
         r"^(?:Invalid empty or '' Destination header|SEND received without a Destination|"
         r"Invalid Subscription: )",
         "Invalid empty or 'null' Destination header",
         "the destination has no name, or a queue is to have a durable subscription",
     ),
-    Sentence(
-        "stays",
+    stays(
         r"^Can't add (?:consumer|producer) .*at maximum limit",
         "Can't add consumer on connection ID:a: at maximum limit: 1",
         "the connector allows no more consumers",
     ),
-    Sentence(
-        "message",
+    of_message(
         r"^The maximum (?:header length|number of headers|data length|frame size) was exceeded",
         "The maximum data length was exceeded",
         "the message is too large (wireFormat.maxDataLength), or has too many or too long headers",
     ),
-    Sentence(
-        "message",
+    of_message(
         r"^(?:Specified content-length\b|Unsupported message type\b)|\bDestinationDoesNotExistException\b",
         "Unsupported message type ''",
         "a header has a wrong value, or the temporary queue is gone",

@@ -11,7 +11,7 @@ from spark_stomp.brokers.bodies import LEFT_OUT, BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics, Naming
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, NOT_TEMPORARY, PRIORITY, Outgoing
-from spark_stomp.brokers.sentences import Sentence
+from spark_stomp.brokers.sentences import either, of_message, passes, stays
 from spark_stomp.brokers.standing import PASSING, Asks, ByStomp, Question, Standing, StompAnswers
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.protocol.encoder import HeaderNames
@@ -35,68 +35,50 @@ _MAP = re.compile(rb"\0(?:[\xc8\xd0\xd8]\x80|[\xe0-\xef][\x80-\xbf]\x80)*")
 # Seen with 2.56.0, or in its source (November 2026). Artemis does not say the cause of most: the same words
 # are for a full address and for a right that is missing.
 _SENTENCES = (
-    Sentence(
-        "passes",
+    passes(
         r"^AMQ229(?:005|014|034|107|108|119|120|232|237|238|240|250)\b",
         "AMQ229119: Free storage space is at 70.2GB of 270.6GB total. Usage rate is 74.0% which is "
         "beyond the configured <max-disk-usage>",
         "the disk is full, an operator has closed the connection or the consumer, a slow consumer "
         "is killed, or the broker starts or moves connections",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"^(?:AMQ3390(?:07|08|09|10)\b|Error sending reply\b)",
         "AMQ339010 Connection is not valid.",
         "the broker has closed the connection, or its store failed",
     ),
-    Sentence(
-        "stays",
+    stays(
         r"^AMQ(?:229032|229213)\b.*does not have permission\b",
         "AMQ229213: User: u does not have permission='CREATE_DURABLE_QUEUE' for queue q on address q",
         "the login lacks a right",
     ),
-    Sentence(
-        "stays",
+    stays(
         r"^AMQ(?:339001|339041)\b",
         "AMQ339001 Destination does not exist q",
         "the address does not exist, or it is of the other kind (queue or topic)",
     ),
-    Sentence(
-        "stays",
-        r"^AMQ229216\b",
-        "AMQ229216: Invalid queue name:",
-        "the name of a queue is not valid",
-    ),
-    Sentence(
-        "stays",
+    stays(r"^AMQ229216\b", "AMQ229216: Invalid queue name:", "the name of a queue is not valid"),
+    stays(
         r"^(?:Invalid selector\b|Selector cannot be empty\b|No enum constant\b)",
         'Invalid selector "a ="',
         "the selector, or the kind of the destination, is not valid",
     ),
-    Sentence(
-        "message",
-        r"^AMQ339(?:031|040)\b",
-        "AMQ339031 Error handling send",
-        "a header of the message is wrong",
-    ),
-    Sentence(
-        "either",
+    of_message(r"^AMQ339(?:031|040)\b", "AMQ339031 Error handling send", "a header of the message is wrong"),
+    either(
         r"^AMQ(?:339011|229102)\b",
         "AMQ339011 Error sending message CoreMessage[messageID=1]",
         "the address is full, and its address-full-policy is FAIL; or the login may not send",
         remedy="Artemis says so if the address is full, and its address-full-policy is FAIL: make room "
         "there; and if the login may not send to it",
     ),
-    Sentence(
-        "either",
+    either(
         r"^AMQ339016\b",
         "AMQ339016 Error creating subscription 1",
         "the queue has max-consumers; or the login may not read from it",
         remedy="Artemis says so if the login may not read from it, and if the queue has as many consumers "
         "as its max-consumers allows",
     ),
-    Sentence(
-        "message",
+    of_message(
         r"^consumer with ID\b.*\bdisconnected by server",
         "consumer with ID ServerConsumerImpl [id=25, filter=null] disconnected by server",
         "a message cannot be turned into STOMP, or somebody has deleted the queue",

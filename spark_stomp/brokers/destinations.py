@@ -97,7 +97,8 @@ class DurableTopics:
     Attributes:
         name_header: SUBSCRIBE header with the name; None if the subscription's ``id`` is the name.
         headers: further SUBSCRIBE headers.
-        needs_client_id: True if the subscription is durable only with a ``client-id``.
+        needs_client_id: True if the subscription is durable only with a ``client-id``. UNSUBSCRIBE then ends
+            one that nobody has open, too; of other brokers only one that is open.
         shared: True if several connections can have the subscription at once and share its messages.
         alternative: end of an error text: how several receivers can share a topic if ``shared`` is False.
         by_name_alone: True if the broker compares only names: a subscription of the same name with another
@@ -119,14 +120,6 @@ class DurableTopics:
     def deciding_header(self) -> str:
         """The SUBSCRIBE header that makes a subscription durable."""
         return self.name_header or self.headers[0][0]
-
-    @property
-    def ended_by_name(self) -> bool:
-        """Whether UNSUBSCRIBE ends a subscription that nobody has open; if not, only one that is open.
-
-        Brokers that know it by client id and name do the former. RabbitMQ and the dev broker want it open.
-        """
-        return self.needs_client_id
 
     def subscription(
         self, destination: str, name: str, client_id: str | None, selector: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_stomp.brokers.destinations import DurableTopics, Naming
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, PRIORITY, Outgoing
-from spark_stomp.brokers.sentences import Sentence
+from spark_stomp.brokers.sentences import of_message, stays
 from spark_stomp.protocol.encoder import HeaderNames
 
 DEVBROKER = Dialect(
@@ -24,17 +24,13 @@ DEVBROKER = Dialect(
     ),
     errors=ErrorTexts(
         sentences=(
-            Sentence(
-                "stays", r"^refused: ", "refused: the subscription exists already", "it refuses a request"
-            ),
-            Sentence(
-                "message",
+            stays(r"^refused: ", "refused: the subscription exists already", "it refuses a request"),
+            of_message(
                 r"^content-length .*is over \d+ bytes",
                 "content-length 9000000 of SEND is over 8388608 bytes",
                 "the body is too large",
             ),
-            Sentence(
-                "message",
+            of_message(
                 r"^a message cannot be delivered\b",
                 "a message cannot be delivered",
                 "a test says that a message is undeliverable",

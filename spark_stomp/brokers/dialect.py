@@ -211,10 +211,6 @@ class Dialect:
         wanted = 1 if prefetch == 1 else math.ceil(prefetch * (frame_bytes or _ASSUMED_FRAME_BYTES))
         return min(wanted, _MAX_WINDOW, wanted if max_bytes is None else max_bytes)
 
-    def send_headers(self, destination: str) -> HeaderPairs:
-        """Headers that SEND needs so that the broker treats ``destination`` as a queue."""
-        return self.queue_headers if self.naming.is_short_queue_name(destination) else ()
-
     @property
     def limits_unacked(self) -> bool:
         """Whether SUBSCRIBE can limit the un-acked messages."""
@@ -222,7 +218,7 @@ class Dialect:
 
     @property
     def queue_headers(self) -> HeaderPairs:
-        """The headers of a SEND to a queue."""
+        """The headers that a SEND to a queue needs, unless it names the queue with its address."""
         return () if self.send_kind_header is None else ((self.send_kind_header, _ROUTING["queue"]),)
 
     def unrouted(self, destination: str) -> str | None:

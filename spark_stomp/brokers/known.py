@@ -18,7 +18,7 @@ from spark_stomp.brokers.devbroker import DEVBROKER
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import EXPIRES, PRIORITY, TIMESTAMP, Outgoing
 from spark_stomp.brokers.rabbitmq import EXPIRATION, LASTING, RABBITMQ
-from spark_stomp.brokers.sentences import Sentence, meaning
+from spark_stomp.brokers.sentences import Sentence, meaning, passes, stays
 from spark_stomp.protocol.encoder import HeaderNames
 
 # Artemis before ActiveMQ: its server header, "ActiveMQ-Artemis/...", also begins with "ActiveMQ".
@@ -30,15 +30,13 @@ _LEFT_OUT: Final = tuple(dialect.outgoing.left_out for dialect in _NAMED)
 _OF_ANY: Final = (
     # The last one is Apollo while it replays its log. A part of a name, such as train.stopping-points, is no
     # word.
-    Sentence(
-        "passes",
+    passes(
         r"(?i:(?<![\w./@:{-])(?:shut(?:ting)?[ -]?down|being (?:stopped|shut)|stopping)(?![\w/@-]|[.:]\w)"
         r"|^virtual host stopped)",
         "the broker is shutting down",
         "the broker stops, or is starting",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"^(?:Broker not available|Failed to connect|Connection to broker closed)",
         "Broker not available.",
         "the broker behind Spring's relay is away",
@@ -46,8 +44,7 @@ _OF_ANY: Final = (
 )
 # What a broker that is not known may say. Of a known one these words prove nothing.
 _OF_UNKNOWN: Final = (
-    Sentence(
-        "stays",
+    stays(
         r"(?i:\b(?:denied|forbidden|unauthori[sz]ed|refused)\b|\bno (?:queue|topic|destination|right|such)\b"
         r"|\bnot (?:authori[sz]ed|allowed|permitted|found|supported|valid)\b|\bdo(?:es not|esn't) exist\b"
         r"|\b(?:unknown|invalid|unsupported|missing)\b)",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 
@@ -72,8 +74,8 @@ class Outgoing:
         text_without_length: True if a SEND without ``content-length`` becomes a text message, and any other
             SEND a message of bytes.
         dedup_header: SEND header by which the broker, or a consumer, can recognise copies of a message.
-        max_header_line: bytes of the longest header line that the broker accepts; None if no limit is known.
-        max_header_name: bytes of the longest header name that it accepts; None if no limit is known.
+        max_header_line: bytes of the longest header line that the broker accepts.
+        max_header_name: bytes of the longest header name that it accepts.
         frame_limit: what to say of the largest frame that the broker accepts by default, in bytes, if it
             closes the connection without a reason after a larger one; None if it says the reason.
         joins_messages: True if a frame may be sent over WebSocket as several messages.
@@ -95,8 +97,8 @@ class Outgoing:
     ttl_header: str | None = None
     text_without_length: bool = False
     dedup_header: str = "dedup-id"
-    max_header_line: int | None = None
-    max_header_name: int | None = None
+    max_header_line: int = sys.maxsize
+    max_header_name: int = sys.maxsize
     frame_limit: tuple[int, str] | None = None
     silent_refusal: str = ""
     undeclared: Callable[[str], str | None] | None = None
@@ -104,3 +106,7 @@ class Outgoing:
     reply_name: str = ""
     encoded: tuple[str, str, bytes] | None = None
     unescapes_always: bool = False
+
+
+NOTHING_KNOWN: Final = Outgoing(HeaderNames(frozenset()), ())
+"""Of a broker of which nothing is known."""

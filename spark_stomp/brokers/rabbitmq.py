@@ -266,10 +266,7 @@ RABBITMQ = Dialect(
         undeclared=_undeclared,
         unescapes_always=True,
     ),
-    errors=ErrorTexts(
-        sentences=SENTENCES,
-        named_queue=queue_that_differs,
-    ),
+    errors=ErrorTexts(sentences=SENTENCES, named_queue=queue_that_differs),
     asks=Asks(
         ByHttp(
             paths=_paths,

@@ -13,7 +13,7 @@ import json
 import re
 from typing import Final
 
-from spark_stomp.brokers.sentences import Hide, Remedy, Sentence
+from spark_stomp.brokers.sentences import Hide, Remedy, of_message, passes, stays
 from spark_stomp.quoting import shown
 
 # The arguments that RabbitMQ 3.10 takes from headers of SUBSCRIBE and SEND. Later releases take more.
@@ -83,47 +83,40 @@ def _of_queue(advice: str) -> Remedy:
 
 SENTENCES: Final = (
     # --- the queue is there, and cannot be used at the moment
-    Sentence(
-        "passes",
+    passes(
         r"NOT_FOUND - .*process is stopped by supervisor",
         "not_found - NOT_FOUND - queue 'q' in vhost '/' process is stopped by supervisor",
         "the node of a classic queue stops or is stopped, or the virtual host starts",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"NOT_FOUND - failed to perform operation on .*due to timeout",
         "not_found - NOT_FOUND - failed to perform operation on queue 'q' in vhost '/' due to timeout",
         "the node of a classic queue was killed; it comes a minute after the SUBSCRIBE",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"NOT_FOUND - .*has crashed and failed to restart",
         "not_found - NOT_FOUND - queue 'q' in vhost '/' has crashed and failed to restart",
         "the process of a classic queue failed too often",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"NOT_FOUND - .*may be stopping or being demoted",
         "not_found - NOT_FOUND - failed to perform operation on queue 'q' in vhost '/': its leader "
         "<1.2.3> may be stopping or being demoted",
         "the process of a queue stops",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"NOT_FOUND - home node .*is down or inaccessible",
         "not_found - NOT_FOUND - home node 'rabbit@a' of durable queue 'q' in vhost '/' is down or "
         "inaccessible",
         "the node of the queue boots, or on 3.10 is away",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"does not have a (?:running )?(?:local )?replica\b",
         "precondition_failed - PRECONDITION_FAILED - stream queue 'q' in vhost '/' does not have a "
         "running replica on the local node",
         "this node has no replica of the stream, or it has not started yet",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"^Server cancelled subscription\b",
         "Server cancelled subscription - The server has canceled a subscription.\nNo more messages "
         "will be delivered for \"id='x'\".",
@@ -134,15 +127,13 @@ SENTENCES: Final = (
         "consumer_timeout: set that higher than the longest batch and the longest pause between "
         "two batches",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"^Subscription not found\b",
         'Subscription not found - Message with id "T_a@@session-b@@1" has no subscription',
         "an ACK for a subscription that RabbitMQ has cancelled",
         unasked=True,
     ),
-    Sentence(
-        "passes",
+    passes(
         r"delivery acknowledgement on channel \d+ timed out",
         "precondition_failed - PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed "
         "out. Timeout value used: 1800000 ms",
@@ -150,15 +141,13 @@ SENTENCES: Final = (
         unasked=True,
     ),
     # --- the node
-    Sentence(
-        "passes",
+    passes(
         r"^Processing error\b",
         "Processing error",
         "RabbitMQ's own code failed: the node starts or stops, the virtual host is down, or there "
         "is no majority of nodes; to CONNECT also at channel_max",
     ),
-    Sentence(
-        "passes",
+    passes(
         # Why a process ends, or a call of another one: not because of what is in a message.
         r"^AMQP c\w+ died - Reason: \{*(?:killed|normal|noproc|noconnection|nodedown|timeout|"
         r"coordinator_unavailable|unexpected_msg|shutdown(?!.*\bserver_initiated_close))\b",
@@ -167,8 +156,7 @@ SENTENCES: Final = (
         "has closed the connection",
         unasked=True,
     ),
-    Sentence(
-        "passes",
+    passes(
         # Long reasons are wrapped, and a new line is shown as two characters.
         r"^AMQP c\w+ died\b.*\bserver_initiated_close,(?:\\n|\s)*320\b",
         "AMQP channel died - Reason: "
@@ -177,45 +165,34 @@ SENTENCES: Final = (
         unasked=True,
         remedy="An operator has closed the connection: what follows 320 is the reason",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"^AMQP c\w+ died\b.*\bserver_initiated_close,(?:\\n|\s)*(?:506|541)\b",
         "AMQP channel died - Reason: "
         '{shutdown,{connection_closing,{server_initiated_close,541,"Could not declare queue"}}}',
         "there is no majority of nodes",
         unasked=True,
     ),
-    Sentence(
-        "passes",
+    passes(
         r"(?:INTERNAL_ERROR|RESOURCE_ERROR|CONNECTION_FORCED)\b",
         "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'",
         "the same as text, over AMQP or in a release after 4.3",
     ),
-    Sentence(
-        "passes",
+    passes(
         r"ACCESS_REFUSED - .*\bbackend .*returned an error",
         "access_refused - ACCESS_REFUSED - read access to queue 'q' in vhost '/' refused for user "
         "'u', backend rabbit_auth_backend_http returned an error: timeout",
         "the server that knows the rights does not answer",
     ),
-    Sentence(
-        "passes",
-        r"^Credential expired\b",
-        "Credential expired",
-        "a token of OAuth 2 has expired",
-        unasked=True,
-    ),
+    passes(r"^Credential expired\b", "Credential expired", "a token of OAuth 2 has expired", unasked=True),
     # --- one message
-    Sentence(
-        "message",
+    of_message(
         r"^AMQP channel died\b(?!.*\bserver_initiated_close)",
         "AMQP channel died - Reason: {function_clause,[]}",
         "a message of another protocol cannot be turned into STOMP",
         unasked=True,
         remedy="RabbitMQ says this if it cannot turn a message of another protocol into STOMP",
     ),
-    Sentence(
-        "message",
+    of_message(
         r"PRECONDITION_FAILED - (?:user_id property set to|message size .*is larger than|"
         r"invalid expiration|invalid message)\b",
         "precondition_failed - PRECONDITION_FAILED - user_id property set to 'a' but authenticated "
@@ -223,8 +200,7 @@ SENTENCES: Final = (
         "a header of the message has a value that is not taken, or it is larger than max_message_size",
     ),
     # --- somebody has to change something
-    Sentence(
-        "stays",
+    stays(
         r"NOT_FOUND - no (?:queue|exchange)\b",
         "not_found - NOT_FOUND - no queue 'q' in vhost '/'",
         "there is no such queue or exchange",
@@ -232,16 +208,14 @@ SENTENCES: Final = (
             "Declare it first, or name it /queue/{queue}, which declares a durable classic queue"
         ),
     ),
-    Sentence(
-        "stays",
+    stays(
         r"(?:^access_refused\b|ACCESS_REFUSED - )(?!.*in exclusive use)",
         "access_refused - ACCESS_REFUSED - read access to queue 'q' in vhost '/' refused for user 'u'",
         "the login lacks a right",
         remedy="/queue/NAME declares the queue, also if it exists, and needs the right to configure it; "
         "/amq/queue/NAME needs only the right to read from it, or to write to the default exchange",
     ),
-    Sentence(
-        "stays",
+    stays(
         r"PRECONDITION_FAILED - (?:(?:inequivalent|invalid) (?:arg|property)|"
         r"consumer prefetch count is not set for|cannot declare)\b",
         "precondition_failed - PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'q' "
@@ -250,8 +224,7 @@ SENTENCES: Final = (
         "queues as may be",
         remedy=of_difference,
     ),
-    Sentence(
-        "stays",
+    stays(
         r"RESOURCE_LOCKED\b",
         "resource_locked - RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'q' in vhost '/'",
         "another connection has declared the queue as exclusive",
@@ -261,14 +234,12 @@ SENTENCES: Final = (
             "unless exclusive = false is there too"
         ),
     ),
-    Sentence(
-        "stays",
+    stays(
         r"^(?:Invalid|Unknown|Missing) destination\b",
         "Unknown destination - 'q' is not a valid destination.",
         "no destination of RabbitMQ has this form",
     ),
-    Sentence(
-        "stays",
+    stays(
         r"^AMQP channel died\b.*\bserver_initiated_close,(?:\\n|\s)*(?:402|501|503|530|540)\b",
         "AMQP channel died - Reason: "
         '{shutdown,{connection_closing,{server_initiated_close,530,"reached maximum (1) of '

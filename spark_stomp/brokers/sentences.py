@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 from spark_stomp.errors import Verdict
@@ -51,6 +51,12 @@ class Sentence:
         """What to do about an ERROR that says it, as :data:`Remedy`."""
         return self.remedy if isinstance(self.remedy, str) else self.remedy(text, what, hide)
 
+
+# One of each verdict, without it.
+passes = partial(Sentence, "passes")
+either = partial(Sentence, "either")
+of_message = partial(Sentence, "message")
+stays = partial(Sentence, "stays")
 
 # If two are there, waiting for nothing costs less than a lost row.
 _ORDER: tuple[Verdict, ...] = ("passes", "either", "message", "stays")

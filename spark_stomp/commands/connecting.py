@@ -6,7 +6,7 @@ import argparse
 import getpass
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -64,7 +64,7 @@ def option_texts(
     Raises:
         UsageError: the arguments are wrong, or an option is refused.
     """
-    given = _given(arguments.option)
+    given = given_options(arguments, _ARGUMENTS)
     for key, why in (refused or {}).items():
         if key.lower() in given:
             raise UsageError(f"-o {key} has no effect here: {why}")
@@ -85,11 +85,6 @@ def with_login(arguments: argparse.Namespace, texts: dict[str, str]) -> dict[str
     return texts
 
 
-def given_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """The options of ``-o``, by their keys in lower case. Raises UsageError."""
-    return _given(arguments.option, frozenset())
-
-
 def dialect_there(options: ConnectionOptions) -> Dialect:
     """The dialect of the broker, which a connection finds out that does nothing else."""
     with open_connection(options) as connection:
@@ -103,9 +98,13 @@ def first_line(file: str) -> str:
     return _content(file).partition("\n")[0].removesuffix("\r")
 
 
-def _given(pairs: Iterable[str], elsewhere: frozenset[str] = _ARGUMENTS) -> dict[str, str]:
+def given_options(arguments: argparse.Namespace, elsewhere: frozenset[str] = frozenset()) -> dict[str, str]:
+    """The options of ``-o``, by their keys in lower case.
+
+    Raises UsageError, also for those that are given ``elsewhere``.
+    """
     texts: dict[str, str] = {}
-    for pair in pairs:
+    for pair in arguments.option:
         key, equals, text = pair.partition("=")
         key = key.strip().lower()
         if not equals or not key:

@@ -245,11 +245,7 @@ _MOST_SAID = 300
 
 def findings(trial: Trial) -> dict[str, Finding]:
     """The finding of each check, by its name."""
-    found = {}
-    for command in ("SUBSCRIBE", "SEND", "ACK"):
-        instead = trial.receipts.get(command, "no message came")
-        holds = None if command not in trial.receipts else not instead
-        found[f"receipt of {command}"] = Finding(holds, shown(instead, _MOST_SAID))
+    found = {f"receipt of {command}": _receipt(trial, command) for command in ("SUBSCRIBE", "SEND", "ACK")}
     first, again = dict(trial.first), dict(trial.again)
     frames = [frame for _, frame in (*trial.first, *trial.again)]
     named = all(frame.get(trial.handle) for frame in frames)
@@ -276,6 +272,11 @@ def findings(trial: Trial) -> dict[str, Finding]:
     seen = f"{len(first)} of {MESSAGES} came; {asked}" if first else "no message came"
     found["prefetch"] = Finding(bool(header) and len(first) < MESSAGES if first else None, seen)
     return {name: _ONE_BY_ONE if one == UNSEEN and len(first) == 1 else one for name, one in found.items()}
+
+
+def _receipt(trial: Trial, command: str) -> Finding:
+    instead = trial.receipts.get(command, "no message came")
+    return Finding(None if command not in trial.receipts else not instead, shown(instead, _MOST_SAID))
 
 
 def _single(trial: Trial, before: set[int], after: set[int]) -> Finding:

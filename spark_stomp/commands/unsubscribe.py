@@ -80,8 +80,8 @@ def _subscriptions(dialect: Dialect, options: SourceOptions) -> dict[str, Subscr
 
 def _end(connection: Connection, topic: str, subscription: Subscription, timeout: float) -> None:
     session, dialect = connection.session, connection.dialect
-    # Brokers that do not know a subscription by its name end the one that is open.
-    if dialect.durable_topics is not None and not dialect.durable_topics.ended_by_name:
+    # Brokers that do not know a subscription by client id and name end the one that is open.
+    if dialect.durable_topics is not None and not dialect.durable_topics.needs_client_id:
         receipt = session.new_receipt()
         own = (("id", subscription.id), ("destination", topic), ("ack", "client"))
         headers = (*own, *dialect.subscribe_headers(topic, 1), *subscription.headers)

@@ -223,6 +223,10 @@ def _ask(status: Status, arguments: argparse.Namespace, *, own: bool) -> _Broker
     # A sink may have a column for it.
     destination = query_options.get("destination")
     queues = ([] if destination is None else [str(destination)]) if by_sink else _queues(status)
+    return _asked_if_possible(texts, queues, status)
+
+
+def _asked_if_possible(texts: Mapping[str, str], queues: list[str], status: Status) -> _BrokerReport:
     try:
         options = parse_sink_options(texts).connection
         patience = min(options.connect_timeout, _PATIENCE)
@@ -289,30 +293,27 @@ def _asked(
     with open_connection(at_peer(replace(options, client_id=None), peer)) as connection:
         connection.require_open()
         took = time.monotonic() - begun
-        server, peer = connection.session.server, connection.peer
-        dialect = connection.dialect
+        server, peer, dialect = connection.session.server, connection.peer, connection.dialect
         disconnect(connection, (), _PATIENCE)
     login = f" {options.login}" if options.login else ""
     text = f"{shown(server or 'the broker')} at {peer} answered{login} in {took * 1000:.0f} ms"
-    found: Standing | None = None
-    alarm: str | None = None
-    ready = withheld = 0
+    found: list[Standing] = []
     for queue in [one for one in queues if not dialect.is_topic(one)][:_MOST_ASKED]:
         try:
-            found = standing(options, dialect, queue, peer, _selector(status))
+            found.append(standing(options, dialect, queue, peer, _selector(status)))
         except UnsupportedError as error:
             text += f"; how much waits is not known: {error.message}"
             break
-        text += f"; {queue}: {found}"
-        alarm = alarm or found.alarm
-        ready += found.ready or 0
-        withheld += found.withheld
+        text += f"; {queue}: {found[-1]}"
+    alarm = next((one.alarm for one in found if one.alarm is not None), None)
     may_be_blocked = status.get("waiting_on") in ("spark", "acks") and status.get("sink")
     if alarm is None and may_be_blocked and not takes_messages(options, dialect, peer):
         alarm = "it reads nothing of who sends, because it has an alarm for memory or disk"
     if alarm is not None:
         text += f"; {alarm}"
-    return _BrokerReport(text, texts, dialect, found if len(queues) == 1 else None, ready, withheld, alarm)
+    ready, withheld = sum(one.ready or 0 for one in found), sum(one.withheld for one in found)
+    only = found[0] if found and len(queues) == 1 else None
+    return _BrokerReport(text, texts, dialect, only, ready, withheld, alarm)
 
 
 def _selector(status: Status) -> str | None:

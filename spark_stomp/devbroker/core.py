@@ -7,19 +7,12 @@ text goes to the client in an ERROR frame.
 from __future__ import annotations
 
 import math
+import sys
 import time
 import uuid
 from collections.abc import Callable
 
-from spark_stomp.devbroker.queues import (
-    Headers,
-    Message,
-    Outlet,
-    Queue,
-    QueueView,
-    Subscription,
-    passed_on,
-)
+from spark_stomp.devbroker.queues import Headers, Message, Outlet, Queue, QueueView, Subscription, passed_on
 from spark_stomp.errors import FrameEncodeError
 from spark_stomp.quoting import whole_number
 
@@ -173,7 +166,7 @@ class Broker:
         destination: str,
         *,
         ack: str = "auto",
-        window: int | None = None,
+        window: int = sys.maxsize,
         named: bool = True,
         browse: bool = False,
         durable: str | None = None,
@@ -183,7 +176,7 @@ class Broker:
         Args:
             name: the key of the subscription within the client.
             ack: "auto", "client" or "client-individual".
-            window: how many un-acked messages it takes; None means unlimited.
+            window: how many un-acked messages it takes.
             named: whether deliveries have a ``subscription`` header.
             durable: the name of a durable subscription of a topic. Clients that name it share its messages.
 
@@ -203,7 +196,7 @@ class Broker:
         member.subscribed += 1
         ack = "auto" if browse else ack
         subscription = member.subscriptions[name] = Subscription(
-            name, member.subscribed, queue, member.outlet, ack=ack, window=window, named=named, topic=topic
+            name, member.subscribed, queue, member.outlet, ack, window, named, topic
         )
         queue.consumers.append(subscription)
         if browse:

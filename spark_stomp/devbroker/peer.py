@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+import sys
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -189,7 +190,7 @@ class Peer:
         # Of repeated headers the first wins (STOMP 1.2, "Repeated Header Entries").
         fields = dict(reversed(frame.headers))
         try:
-            _HANDLERS[frame.command](self, member, fields, frame)
+            self._do(member, fields, frame)
         except Refused as refusal:
             log.info("%s: %s refused: %s", self.session, frame.command, shown(str(refusal), _MOST_SAID))
             text = f"refused: {refusal}"
@@ -207,12 +208,32 @@ class Peer:
             self.dropped = True
             self.room = 0
 
+    def _do(self, member: Member, fields: _Fields, frame: Frame) -> None:
+        match frame.command:
+            case "SEND":
+                self._send(member, fields, frame)
+            case "SUBSCRIBE":
+                self._subscribe(member, fields)
+            case "UNSUBSCRIBE":
+                self._unsubscribe(member, fields)
+            case "ACK" | "NACK" as command:
+                obey = self.broker.acknowledge if command == "ACK" else self.broker.reject
+                member.do(partial(obey, *self._named(member, fields)), fields.get("transaction"))
+            case "BEGIN":
+                member.begin(fields["transaction"])
+            case "COMMIT":
+                member.commit(fields["transaction"])
+            case "ABORT":
+                member.abort(fields["transaction"])
+            case "DISCONNECT":
+                self.broker.disconnects += 1
+
     def _send(self, member: Member, fields: _Fields, frame: Frame) -> None:
         destination = self._allowed(fields["destination"])
         publish = partial(self.broker.publish, destination, frame.body, frame.headers)
         member.do(publish, fields.get("transaction"))
 
-    def _subscribe(self, member: Member, fields: _Fields, frame: Frame) -> None:
+    def _subscribe(self, member: Member, fields: _Fields) -> None:
         destination = self._allowed(fields["destination"])
         for header in _UNSUPPORTED:
             if fields.get(header, "false") != "false":
@@ -234,7 +255,7 @@ class Peer:
             durable=self._durable_name(fields),
         )
 
-    def _unsubscribe(self, member: Member, fields: _Fields, frame: Frame) -> None:
+    def _unsubscribe(self, member: Member, fields: _Fields) -> None:
         name = fields.get("id") or fields.get("destination")
         if name is None:
             raise Refused("UNSUBSCRIBE needs an id or a destination")
@@ -245,14 +266,6 @@ class Peer:
         """The durable subscription's name, after the ``client-id`` if there is one; None if none is named."""
         name = fields.get(_DURABLE)
         return name if name is None or self._client_id is None else f"{self._client_id}.{name}"
-
-    def _ack(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        ack = partial(self.broker.acknowledge, *self._named(member, fields))
-        member.do(ack, fields.get("transaction"))
-
-    def _nack(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        reject = partial(self.broker.reject, *self._named(member, fields))
-        member.do(reject, fields.get("transaction"))
 
     def _named(self, member: Member, fields: _Fields) -> tuple[Subscription, str]:
         """The subscription and the ack handle that an ACK or NACK names. Raises Refused.
@@ -269,42 +282,17 @@ class Peer:
             raise Refused(f"subscription {subscription.name!r} has no un-acked message {handle!r}")
         return subscription, handle
 
-    def _begin(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        member.begin(fields["transaction"])
-
-    def _commit(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        member.commit(fields["transaction"])
-
-    def _abort(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        member.abort(fields["transaction"])
-
-    def _disconnect(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        self.broker.disconnects += 1
-
     def _allowed(self, destination: str) -> str:
         if destination in self.faults.refuse:
             raise Refused(f"access to {destination!r} refused")
         return destination
 
 
-_HANDLERS: Mapping[str, Callable[[Peer, Member, _Fields, Frame], None]] = {
-    "SEND": Peer._send,
-    "SUBSCRIBE": Peer._subscribe,
-    "UNSUBSCRIBE": Peer._unsubscribe,
-    "ACK": Peer._ack,
-    "NACK": Peer._nack,
-    "BEGIN": Peer._begin,
-    "COMMIT": Peer._commit,
-    "ABORT": Peer._abort,
-    "DISCONNECT": Peer._disconnect,
-}
-
-
-def _window(fields: _Fields) -> int | None:
-    """The un-acked window that SUBSCRIBE asks for, in messages; None means unlimited. Raises Refused."""
+def _window(fields: _Fields) -> int:
+    """The un-acked window that SUBSCRIBE asks for, in messages, or no limit. Raises Refused."""
     value = fields.get("prefetch-count") or fields.get("activemq.prefetchSize")
     if value is None:
-        return None
+        return sys.maxsize
     number = whole_number(value)
     if not number:
         raise Refused(f"the prefetch {value[:20]!r} must be a whole number of at least 1")

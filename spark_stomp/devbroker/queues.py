@@ -7,37 +7,25 @@ strings, and a delivery by STOMP 1.2 is only a join of bytes.
 from __future__ import annotations
 
 import math
-import sys
 from collections import deque
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from itertools import takewhile
 from typing import Protocol, cast
 
+from spark_stomp.brokers.outgoing import DELIVERY
 from spark_stomp.errors import FrameEncodeError
 from spark_stomp.protocol import Frame, FrameDecoder, encode_frame, escape
 
 # Headers of a SEND that are not delivered: they command the broker, or only the broker may set them.
-_NOT_PASSED_ON = frozenset(
-    {
-        "ack",
-        "browser",
-        "content-length",
-        "delivery-count",
-        "destination",
-        "message-id",
-        "receipt",
-        "redelivered",
-        "subscription",
-        "transaction",
-    }
-)
+_NOT_PASSED_ON = DELIVERY - {"persistent", "timestamp"} | {"browser", "delivery-count"}
 _COMMAND = b"MESSAGE\n"
 
 Headers = tuple[tuple[str, str], ...]
 
 
+@dataclass(slots=True, eq=False)
 class Message:
     """One message in one queue.
 
@@ -54,26 +42,19 @@ class Message:
         FrameEncodeError: STOMP 1.2 cannot carry a header, such as an empty name or a NUL.
     """
 
-    __slots__ = ("body", "deliveries", "expires", "head", "message_id", "raw", "sequence")
+    sequence: int
+    message_id: str
+    destination: InitVar[str]
+    headers: InitVar[Headers]
+    body: bytes
+    raw: bytes = b""
+    expires: float = math.inf
+    head: bytes = field(init=False)
+    deliveries: int = field(default=0, init=False)
 
-    def __init__(
-        self,
-        sequence: int,
-        message_id: str,
-        destination: str,
-        headers: Headers,
-        body: bytes,
-        raw: bytes = b"",
-        expires: float = math.inf,
-    ) -> None:
-        all_headers = (("destination", destination), *headers, ("content-length", str(len(body))))
-        self.sequence = sequence
-        self.message_id = message_id
-        self.head = _head(all_headers, body, "1.2")
-        self.body = body
-        self.raw = raw
-        self.expires = expires
-        self.deliveries = 0
+    def __post_init__(self, destination: str, headers: Headers) -> None:
+        all_headers = (("destination", destination), *headers, ("content-length", str(len(self.body))))
+        self.head = _head(all_headers, self.body, "1.2")
 
     def copy(self) -> Message:
         """A copy for another subscriber, not delivered yet."""
@@ -220,6 +201,7 @@ class Queue:
             consumers.rotate(-1)
 
 
+@dataclass(slots=True, eq=False)
 class Subscription:
     """One client's subscription to one queue.
 
@@ -229,33 +211,26 @@ class Subscription:
         queue: the queue that it takes messages from.
         outlet: where its messages go.
         ack: "auto", "client" or "client-individual".
-        window: how many un-acked messages it takes; None means unlimited.
+        window: how many un-acked messages it takes.
         named: whether deliveries have a ``subscription`` header; False if a 1.0 client gave no id.
         topic: the topic whose messages its queue collects, if the queue is for this subscription alone.
     """
 
-    def __init__(
-        self,
-        name: str,
-        number: int,
-        queue: Queue,
-        outlet: Outlet,
-        *,
-        ack: str,
-        window: int | None = None,
-        named: bool = True,
-        topic: str | None = None,
-    ) -> None:
-        self.name = name
-        self.queue = queue
-        self.outlet = outlet
-        self.ack = ack
-        self.window = sys.maxsize if window is None else window
-        self.topic = topic
-        self.unacked: dict[str, Message] = {}
-        self._handles = 0
-        self._prefix = f"{number}-"
-        self._head = f"subscription:{escape(name, outlet.version)}\n".encode() if named else b""
+    name: str
+    number: int
+    queue: Queue
+    outlet: Outlet
+    ack: str
+    window: int
+    named: bool
+    topic: str | None
+    unacked: dict[str, Message] = field(default_factory=dict)
+    _handles: int = 0
+    _head: bytes = b""
+
+    def __post_init__(self) -> None:
+        if self.named:
+            self._head = f"subscription:{escape(self.name, self.outlet.version)}\n".encode()
 
     def take(self, message: Message) -> None:
         """Deliver this message."""
@@ -292,7 +267,7 @@ class Subscription:
             self.unacked[message.message_id] = message
             return b""
         self._handles += 1
-        handle = self._prefix + str(self._handles)
+        handle = f"{self.number}-{self._handles}"
         self.unacked[handle] = message
         return b"ack:%b\n" % handle.encode()
 

@@ -27,15 +27,12 @@ import numpy as np
 from spark_stomp.errors import FrameServerError
 from spark_stomp.frame_batch import Ends, FrameBatch
 from spark_stomp.quoting import host_port
-from spark_stomp.transport.stream import as_file
+from spark_stomp.transport.stream import PROBES, as_file, set_options
 
 REPORT = b"report"
 """The first word of a report; JSON follows. A ticket begins with the id of a log, which is another word."""
 IDLE = 60.0
 """Seconds after which an unused connection ends."""
-# When TCP asks whether the other machine is there: after a minute of silence, then every 20 seconds, three
-# times. Linux would ask after two hours.
-_PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 # The id of a log, and two numbers that fit into 64 bits.
 _TICKET = re.compile(rb"([!-~]{1,64}) (\d{1,18}) (\d{1,18})")
 
@@ -163,8 +160,7 @@ def new_key_pair() -> KeyPair:
     pem = serialization.Encoding.PEM
     unencrypted = serialization.NoEncryption()
     return KeyPair(
-        certificate.public_bytes(pem),
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, unencrypted),
+        certificate.public_bytes(pem), key.private_bytes(pem, serialization.PrivateFormat.PKCS8, unencrypted)
     )
 
 
@@ -183,9 +179,7 @@ def prepare(connection: socket.socket) -> None:
     """Set either side of a connection so that it sends at once, and ends if the other machine is gone."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _PROBES.items():
-        if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    set_options(connection, PROBES)
 
 
 @dataclass(frozen=True)

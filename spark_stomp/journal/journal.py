@@ -19,18 +19,9 @@ from typing import Final
 from spark_stomp.errors import JournalDamaged, JournalError, JournalFull, JournalTrimmed, UnsupportedError
 from spark_stomp.files import resolve, without_credentials
 from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
-from spark_stomp.journal.formats import (
-    FOLDERS,
-    FRAMES,
-    STATES,
-    FramesName,
-    State,
-    StateName,
-    WriterName,
-    lost,
-)
+from spark_stomp.journal.formats import FOLDERS, FRAMES, STATES, FramesName, State, StateName, lost
 from spark_stomp.journal.objects import FrameObjects
-from spark_stomp.journal.opening import Found, WriterFence, list_and_read, refuse_old_form
+from spark_stomp.journal.opening import WriterFence, list_and_read, refuse_old_form
 from spark_stomp.journal.store import Objects, open_store
 from spark_stomp.logs import get_log
 
@@ -77,14 +68,17 @@ class Journal:
 
     Every method that writes raises JournalUnwritable if the location cannot be written to, and JournalInUse
     if another writer took over. Then nothing of that call counts as durable, and no method that writes may be
-    called again: a put that failed may still arrive, so its positions must not get other bytes.
+    again: a put that failed may still arrive, so its positions must not get other bytes.
+
+    Attributes:
+        id: the random id of the journal. It is made once, and every offset of the query names it.
+        writer: the name of this opening of the journal.
+        acked: no message below this position waits for the broker to confirm its ACK.
+        size: how many bytes the journal takes up, without the dedup log.
     """
 
     def __init__(
-        self,
-        settings: JournalSettings,
-        store: Objects,
-        clock: Callable[[], float] = time.monotonic,
+        self, settings: JournalSettings, store: Objects, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
         self._frames = FrameObjects(store)
@@ -92,41 +86,38 @@ class Journal:
         self._object_bytes = min(max(settings.max_bytes // _OBJECTS, _SMALLEST_OBJECT), _LARGEST_OBJECT)
         self._failure: JournalError | None = None
         try:
-            refuse_old_form(store)
-            store.prepare(FOLDERS)
-            self._fence = WriterFence(store)
-            listing, found = list_and_read(
-                store, self._fence, self._frames, settings.max_remembered, tolerant=settings.tolerant
-            )
-            self._report(found.damage, tolerant=settings.tolerant)
-            self._dedup_log = listing.keys
-            # Other threads read this list while it grows. What is deleted is left out of a new list.
-            self._objects = found.frames
-            self._size = sum(name.size for name in found.frames)
-            self._end, self._committed = found.end, found.committed
-            self._committed_before = found.committed_before
-            self._acked = 0 if listing.state is None else listing.state.acked
-            name = secrets.token_hex(8) if listing.state is None else listing.state.journal
-            self._state = State(self.writer, name, found.end, found.accepted, found.end, found.committed)
-            self._state_name: StateName | None = None
-            # It defines the journal, unless a newer writer exists already.
-            self._put_state()
-            self._fence.check()
-            self._clear(found)
+            self._take_over(settings)
         except JournalError:
             store.close()
             raise
         self._appended_at = self._committed_at = clock()
 
-    @property
-    def id(self) -> str:
-        """The random id of the journal. It is made once, and every offset of the query names it."""
-        return self._state.journal
-
-    @property
-    def writer(self) -> WriterName:
-        """The name of this opening of the journal."""
-        return self._fence.writer
+    def _take_over(self, settings: JournalSettings) -> None:
+        refuse_old_form(self._store)
+        self._store.prepare(FOLDERS)
+        self._fence = WriterFence(self._store)
+        self.writer = self._fence.writer
+        listing, found = list_and_read(
+            self._store, self._fence, self._frames, settings.max_remembered, tolerant=settings.tolerant
+        )
+        self._report(found.damage, tolerant=settings.tolerant)
+        self._dedup_log = listing.keys
+        # Other threads read this list while it grows. What is deleted is left out of a new list.
+        self._objects = found.frames
+        self.size = sum(name.size for name in found.frames)
+        self._end, self._committed = found.end, found.committed
+        self._committed_before = found.committed_before
+        self.acked = 0 if listing.state is None else listing.state.acked
+        self.id = secrets.token_hex(8) if listing.state is None else listing.state.journal
+        self._state = State(self.writer, self.id, found.end, found.accepted, found.end, found.committed)
+        self._state_name: StateName | None = None
+        # It defines the journal, unless a newer writer exists already.
+        self._put_state()
+        self._fence.check()
+        # Void frames, and what older writers left.
+        self._store.delete(FRAMES, map(str, found.void))
+        self._fence.clear()
+        self._dedup_log.clear(self.writer)
 
     @property
     def first(self) -> int:
@@ -151,16 +142,6 @@ class Journal:
         On a disk or mount without room it is where that batch ended: nothing is kept for longer than needed.
         """
         return self._committed if self._store.lacks_room else self._committed_before
-
-    @property
-    def acked(self) -> int:
-        """No message below this position waits for the broker to confirm its ACK."""
-        return self._acked
-
-    @property
-    def size(self) -> int:
-        """How many bytes the journal takes up, without the dedup log."""
-        return self._size
 
     @property
     def remembered_keys(self) -> Sequence[MessageKey]:
@@ -199,7 +180,7 @@ class Journal:
                 raise
             self._fence.check()
         self._durable_commit = self._committed
-        self._size += sum(name.size for name in put)
+        self.size += sum(name.size for name in put)
         # The end is set last, because any thread may read both.
         self._objects.extend(put)
         self._end = end
@@ -213,15 +194,12 @@ class Journal:
         """
         if position > self._committed:
             self._committed, self._committed_at = position, self._clock()
-        self._acked = max(self._acked, acked)
+        self.acked = max(self.acked, acked)
 
     def flush(self) -> None:
         """Make the committed position durable. Call it when no frames come for a moment."""
-        if (self._end, self._committed, self._acked) != (
-            self._state.end,
-            self._state.committed,
-            self._state.acked,
-        ):
+        state = self._state
+        if (self._end, self._committed, self.acked) != (state.end, state.committed, state.acked):
             with self._writing():
                 self._put_state()
 
@@ -251,7 +229,7 @@ class Journal:
             self._objects = self._objects[count:]
             for name in old:
                 self._delete(name)
-                self._size -= name.size
+                self.size -= name.size
 
     def skip(self, position: int) -> None:
         """Give the next frame ``position`` or a later one: earlier positions were used before."""
@@ -291,7 +269,7 @@ class Journal:
     def _put_state(self) -> None:
         """Put a state, which says how far the journal is, and delete the old one."""
         old = self._state_name
-        state = replace(self._state, end=self._end, committed=self._committed, acked=self._acked)
+        state = replace(self._state, end=self._end, committed=self._committed, acked=self.acked)
         raw = state.encode()
         name = StateName(self.writer, 0 if old is None else old.number + 1, len(raw))
         self._store.put(f"{STATES}/{name}", raw)
@@ -370,12 +348,6 @@ class Journal:
         )
 
     # --- opening
-
-    def _clear(self, found: Found) -> None:
-        """Delete void frames, and what older writers left."""
-        self._store.delete(FRAMES, map(str, found.void))
-        self._fence.clear()
-        self._dedup_log.clear(self.writer)
 
     def _report(self, damage: Sequence[str], *, tolerant: bool) -> None:
         """Raise JournalDamaged for ``damage``, or log it if ``tolerant``. Does nothing if there is none."""

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow.fs as fs
 
@@ -60,67 +60,52 @@ _WITHOUT_FOLDERS: Final = ("s3", "gcs", "gs")
 _CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EISDIR)
 
 
-class Store(Protocol):
-    """Where objects are put. Paths are relative to its root.
+class ArrowStore:
+    """Objects below ``root`` in a file system of ``pyarrow.fs``. Paths are relative to ``root``.
 
     A method that fails raises OSError or an error of pyarrow, and FileNotFoundError if the object is missing.
     """
 
-    @property
-    def lacks_room(self) -> bool:
-        """Whether the last put found no room."""
-
-    def prepare(self, folders: Iterable[str]) -> None:
-        """Make the folders, if the store has folders at all."""
-
-    def put(self, path: str, data: bytes) -> None:
-        """Put an object, replacing an older one of that name. It is durable when this returns."""
-
-    def get(self, path: str) -> bytes:
-        """The content of an object."""
-
-    def sizes(self, folder: str) -> dict[str, int]:
-        """The names of the objects in ``folder``, with their sizes in bytes."""
-
-    def delete(self, path: str) -> None:
-        """Delete an object."""
-
-
-class ArrowStore:
-    """Objects below ``root`` in a file system of ``pyarrow.fs``."""
-
     lacks_room = False
+    """Whether the last put found no room."""
 
     def __init__(self, files: Any, root: str) -> None:
         self._files = files
         self._root = root
 
     def prepare(self, folders: Iterable[str]) -> None:
+        """Make the folders, if the store has folders at all."""
         if self._files.type_name in _WITHOUT_FOLDERS:
             return
         for folder in folders:
             self._files.create_dir(f"{self._root}/{folder}", recursive=True)
 
     def put(self, path: str, data: bytes) -> None:
+        """Put an object, replacing an older one of that name. It is durable when this returns."""
         # The object exists, and is complete, once the stream is closed.
         with self._files.open_output_stream(f"{self._root}/{path}") as file:
             file.write(data)
 
     def get(self, path: str) -> bytes:
+        """The content of an object."""
         with self._files.open_input_file(f"{self._root}/{path}") as file:
             return bytes(file.read())
 
     def sizes(self, folder: str) -> dict[str, int]:
+        """The names of the objects in ``folder``, with their sizes in bytes."""
         selector = fs.FileSelector(f"{self._root}/{folder}".rstrip("/"), allow_not_found=True)
         infos = self._files.get_file_info(selector)
         return {info.base_name: info.size for info in infos if info.type == fs.FileType.File}
 
     def delete(self, path: str) -> None:
+        """Delete an object."""
         self._files.delete_file(f"{self._root}/{path}")
 
 
 class FolderStore:
-    """Files below ``root``, on a disk or a mount. Each is written once, from front to back, and synced.
+    """Files below ``root``, with the methods of :class:`ArrowStore`, on a disk or a mount.
+
+    Each is written once, from front to back, and synced.
 
     One of them, the reserve, only takes up room. It is given up if there is none, for anything but frames: on
     a full disk no journal could be opened otherwise, and nothing be deleted. Frames are put only while it is
@@ -207,6 +192,9 @@ class FolderStore:
 
     def delete(self, path: str) -> None:
         (self._root / path).unlink()
+
+
+Store: TypeAlias = ArrowStore | FolderStore
 
 
 class Objects:

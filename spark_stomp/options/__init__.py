@@ -6,7 +6,8 @@
     endpoint      the addresses in ``url``
     fields        how a dataclass field carries the option that fills it
     connection_options, source_options, sink_options
-                  the dataclasses: each option with key, who takes it, kind of value, default, meaning
+                  the dataclasses: each option with key, who takes it, kind of value, default; below it
+                  its meaning
     other_names   names that other systems give to these options
     rules         options that contradict each other
     parsing       check_read, parse_source_options, parse_batch_options, parse_sink_options

@@ -4,9 +4,10 @@
 
     @dataclass(frozen=True, kw_only=True)
     class SinkOptions:
-        receipt_timeout: float = SINK.option("receiptTimeout", TIMEOUT, "30s", "Longest wait for a receipt.")
+        receipt_timeout: float = SINK.option("receiptTimeout", TIMEOUT, "30s")
 
-The field has no Python default: code that makes a ``SinkOptions`` must give it a value.
+The docstring below the field says what the option is for, in one or two sentences for docs/reference.md. The
+field has no Python default: code that makes a ``SinkOptions`` must give it a value.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ class Option:
             ``writeStream``).
         kind: what values it has, and how its text is parsed.
         default: text as a user would write it, or None.
-        meaning: one or two sentences for docs/reference.md.
         note: the default in docs/reference.md, if it depends on other options.
         missing: what to do if a required option is not given; empty if the option is not required.
         secret: whether its value is kept out of errors and of the ``repr``.
@@ -42,7 +42,6 @@ class Option:
     scopes: frozenset[Scope]
     kind: Kind[Any]
     default: str | None
-    meaning: str
     note: str = ""
     missing: str = ""
     secret: bool = False
@@ -62,20 +61,20 @@ class Takers:
 
     scopes: frozenset[Scope]
 
-    def required(self, key: str, kind: Kind[T], meaning: str, missing: str) -> T:
+    def required(self, key: str, kind: Kind[T], missing: str) -> T:
         """A field whose option must be given; ``missing`` tells the user what to do."""
-        return cast("T", self._field(key, kind, None, meaning, note="required", missing=missing))
+        return cast("T", self._field(key, kind, None, note="required", missing=missing))
 
-    def option(self, key: str, kind: Kind[T], default: str, meaning: str, **more: Any) -> T:
+    def option(self, key: str, kind: Kind[T], default: str, **more: Any) -> T:
         """A field that always has a value."""
-        return cast("T", self._field(key, kind, default, meaning, **more))
+        return cast("T", self._field(key, kind, default, **more))
 
-    def optional(self, key: str, kind: Kind[T], meaning: str, **more: Any) -> T | None:
+    def optional(self, key: str, kind: Kind[T], **more: Any) -> T | None:
         """A field that is None unless its option is given."""
-        return cast("T | None", self._field(key, kind, None, meaning, **more))
+        return cast("T | None", self._field(key, kind, None, **more))
 
-    def _field(self, key: str, kind: Kind[T], default: str | None, meaning: str, **more: Any) -> Any:
-        declared = Option(key, self.scopes, kind, default, meaning, **more)
+    def _field(self, key: str, kind: Kind[T], default: str | None, **more: Any) -> Any:
+        declared = Option(key, self.scopes, kind, default, **more)
         return field(metadata={"option": declared}, repr=declared.in_repr and not declared.secret)
 
 

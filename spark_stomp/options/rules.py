@@ -92,15 +92,11 @@ def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iter
         yield from _owned("sendHeaders", parsed.send_headers, SEND_OWNS)
         yield from _messages(given, parsed.message)
     else:
-        yield from _owned(
-            "subscribeHeaders",
-            parsed.subscribe_headers,
-            REQUEST_OWNS
-            | {"selector", "browser", OFFSET}
-            | (_OF_DIALECTS.keys() if connection.broker != "generic" else set()),
-        )
+        of_dialects = _OF_DIALECTS.keys() if connection.broker != "generic" else set[str]()
+        owned = REQUEST_OWNS | {"selector", "browser", OFFSET} | of_dialects
+        yield from _owned("subscribeHeaders", parsed.subscribe_headers, owned)
         yield from _addresses(parsed.destinations)
-        yield from _reads(given, parsed)
+        yield from _reads(parsed)
         yield from _journal(given, parsed)
         if parsed.starting_offsets is not None:
             yield from _streams(given, parsed, parsed.starting_offsets)
@@ -194,7 +190,7 @@ def _addresses(destinations: Iterable[str]) -> Iterator[str]:
             yield f"destination = {shown!r} is an address: use url. A destination is like /queue/orders"
 
 
-def _reads(given: Set[str], options: SourceOptions) -> Iterator[str]:
+def _reads(options: SourceOptions) -> Iterator[str]:
     idle, limit = options.idle_timeout, options.max_drain_time
     if limit < idle:
         yield (
@@ -244,7 +240,13 @@ def _streams(given: Set[str], options: SourceOptions, starting: StreamPositions)
     names = [stream_name(one) for one in options.streams]
     for name in sorted({one for one in names if names.count(one) > 1}):
         yield f"destination names the stream {name} twice"
-    ending = options.ending_offsets
+    yield from _positions(options, starting, options.ending_offsets)
+
+
+def _positions(
+    options: SourceOptions, starting: StreamPositions, ending: StreamPositions | None
+) -> Iterator[str]:
+    declared = declares_stream(options.subscribe_headers)
     # In a streaming read, what has no position is a queue.
     whole = options.destinations if declared or ending is not None else options.streams
     filters = [name for name, _ in options.subscribe_headers if name in STREAM_FILTERS]

@@ -107,12 +107,7 @@ class ClientConnection(Session[Event]):
         self._out.append(data)
 
     def request(
-        self,
-        command: str,
-        headers: Headers = (),
-        body: bytes = b"",
-        *,
-        receipt: str | None = None,
+        self, command: str, headers: Headers = (), body: bytes = b"", *, receipt: str | None = None
     ) -> None:
         """Queue a frame with these headers, and with ``receipt`` if it is not None.
 
@@ -220,9 +215,8 @@ class ClientConnection(Session[Event]):
         theirs = parse_heartbeat(frame.get("heart-beat") if has_heartbeats(version) else None)
         self.server = frame.get("server")
         self.session = frame.get("session")
-        config = self._config
-        self._start(self._source_for(version), config.heartbeat, theirs, self._now, config.receive_margin)
-        return Connected(version, self.server, self.session, self.heartbeat)
+        self._start(self._source_for(version), self._config.heartbeat, theirs, self._now)
+        return Connected()
 
     def _source_for(self, version: str) -> FrameDecoder | FrameScanner:
         config = self._config

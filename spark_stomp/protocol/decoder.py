@@ -169,12 +169,14 @@ class FrameReader:
     Args:
         version: one of ``VERSIONS``.
         limits: the largest frame to accept; ``Limits()`` by default.
+        tolerant: whether the head of a MESSAGE that has a NUL is read to its end.
     """
 
-    def __init__(self, version: str, limits: Limits | None = None) -> None:
+    def __init__(self, version: str, limits: Limits | None = None, *, tolerant: bool = False) -> None:
         self._buffer = ReceiveBuffer()
         self._grammar = grammar_of(version)
         self._limits = Limits() if limits is None else limits
+        self._tolerant = tolerant
         self._error: RemoteProtocolError | None = None
         self._command: str | None = None  # of a frame whose head is not complete
         self._head: FrameHead | None = None  # of a frame whose body is not complete
@@ -343,7 +345,8 @@ class FrameReader:
         begin = start + max(self._lines - 1, self._searched - _LOOK_BACK)
         blank = self._grammar.blank_line.search(data, begin, stop)
         end = stop if blank is None else blank.end()
-        if not self._reads_on(self._command) and data.find(b"\0", start + self._searched, end) >= 0:
+        reads_on = self._tolerant and self._command == "MESSAGE"
+        if not reads_on and data.find(b"\0", start + self._searched, end) >= 0:
             raise nul_error()
         if blank is None and stop < len(data):
             raise self._frame_too_large()
@@ -352,10 +355,6 @@ class FrameReader:
             return None
         lines = bytes(data[start + self._lines : blank.start()])
         return self._judge(self._command, lines)
-
-    def _reads_on(self, command: str) -> bool:
-        """Whether a head with a NUL is read to its end."""
-        return False
 
     def _judge(self, command: str, lines: bytes) -> FrameHead:
         """The head with these header lines, which have LFs between them. ``_searched`` is its end.

@@ -19,12 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from spark_stomp.errors import (
-    FrameSyntaxError,
-    HeartbeatLost,
-    RemoteProtocolError,
-    VersionError,
-)
+from spark_stomp.errors import FrameSyntaxError, HeartbeatLost, RemoteProtocolError, VersionError
 from spark_stomp.protocol.decoder import FrameDecoder
 from spark_stomp.protocol.encoder import encode_frame, present
 from spark_stomp.protocol.frames import Frame, HeaderPairs, Limits, Signal, escape
@@ -148,6 +143,10 @@ _HEADER = re.compile(r"([0-9]{1,18}),([0-9]{1,18})\Z")
 # delay on the way.
 _SEND_AFTER = 0.6
 
+# The peer's bytes may come after this many intervals. The specification asks for such a margin
+# ("Heart-beating").
+_RECEIVE_WITHIN = 2.0
+
 
 def parse_heartbeat(value: str | None) -> tuple[int, int]:
     """The two numbers of a ``heart-beat`` header, in ms: what its sender can send, what it would like to get.
@@ -188,16 +187,14 @@ class HeartbeatTimer:
     Args:
         intervals: negotiated (send, receive) intervals in ms, see :func:`negotiate_heartbeat`.
         now: the time from which both directions are counted.
-        margin: how late the peer's bytes may be, as a fraction of the receive interval (1.0: they may come
-            after twice the interval). The specification asks for such a margin ("Heart-beating").
     """
 
     __slots__ = ("_last_received", "_last_sent", "_receive_within", "_send_after", "intervals")
 
-    def __init__(self, intervals: tuple[int, int], now: float, *, margin: float) -> None:
+    def __init__(self, intervals: tuple[int, int], now: float) -> None:
         self.intervals = intervals
         self._send_after = intervals[0] / 1000 * _SEND_AFTER
-        self._receive_within = intervals[1] / 1000 * (1 + margin)
+        self._receive_within = intervals[1] / 1000 * _RECEIVE_WITHIN
         self._last_sent = now
         self._last_received = now
 
@@ -260,7 +257,6 @@ class ClientConfig:
         scan: leave MESSAGE frames as bytes (``MessageBlock``).
         receipt_prefix: the beginning of the ids of numbered receipts (``ReceiptsReceived``); None if no
             receipts are numbered. Not together with ``scan``.
-        receive_margin: how late the broker's heart-beat may be, as a fraction of its interval.
     """
 
     accept_versions: tuple[str, ...] = ("1.2", "1.1", "1.0")
@@ -273,7 +269,6 @@ class ClientConfig:
     limits: Limits = field(default_factory=Limits)
     scan: bool = False
     receipt_prefix: str | None = None
-    receive_margin: float = 1.0
 
     @property
     def lenient(self) -> bool:
@@ -368,7 +363,8 @@ class HandshakeDecoder:
             event = self._decoder.next_event()
         except FrameSyntaxError as error:
             return self._decode_leniently(error)
-        if self._strict_error is not None and isinstance(event, Frame) and not self._acceptable(event):
+        acceptable = self._takes_any_frame or not isinstance(event, Frame) or event.command == "ERROR"
+        if self._strict_error is not None and not acceptable:
             self._refuse(self._strict_error)
         return event
 
@@ -388,9 +384,6 @@ class HandshakeDecoder:
         self._decoder = FrameDecoder(LENIENT, self._limits)
         self._decoder.receive_data(data)
         return self.next_event()
-
-    def _acceptable(self, frame: Frame) -> bool:
-        return self._takes_any_frame or frame.command == "ERROR"
 
     def _refuse(self, error: FrameSyntaxError) -> NoReturn:
         self._refusal = error

@@ -70,9 +70,8 @@ in November 2026)."""
 class Layout(NamedTuple):
     """A layout and the expressions that find its frames.
 
-    ``length_at``, ``ack_at``, ``id_at``, ``time_at`` and ``subscription_at`` are numbers of groups in
-    ``head``: content-length, ack handle, stable id, the time that completes the id, and the subscription.
-    None if the layout lacks that header.
+    ``length_at`` and ``values_at`` are numbers of groups in ``head``: that of content-length, and in order
+    those of :class:`~spark_stomp.protocol.raw.RawValues`. None if the layout lacks the header.
     """
 
     names: tuple[str, ...]
@@ -83,10 +82,7 @@ class Layout(NamedTuple):
     """Matches the NUL of the frame before, then ``head`` as the first group. If no head follows the NUL, it
     matches all that is left."""
     length_at: int | None
-    ack_at: int | None
-    id_at: int | None
-    time_at: int | None
-    subscription_at: int | None
+    values_at: tuple[int | None, ...]
 
 
 class LayoutCache:
@@ -140,19 +136,16 @@ class LayoutCache:
 
 
 class UniformFrames(NamedTuple):
-    """Consecutive frames of one layout, one column for each collected value.
+    """Consecutive frames of one layout.
 
     ``heads`` include the EOLs before them. ``ends`` are offsets in the buffer's data, just after each NUL.
-    ``acks``, ``ids``, ``times`` and ``subscriptions`` are values as on the wire; the column is empty if the
-    layout lacks that header.
+    ``values`` has a column for each of ``Layout.values_at``, as on the wire; it is empty if the layout lacks
+    that header.
     """
 
     heads: Sequence[bytes]
     ends: list[int]
-    acks: Sequence[bytes] = ()
-    ids: Sequence[bytes] = ()
-    times: Sequence[bytes] = ()
-    subscriptions: Sequence[bytes] = ()
+    values: Sequence[Sequence[bytes]]
 
 
 def compile_layout(names: tuple[str, ...], collected: RawNames) -> Layout:
@@ -183,8 +176,8 @@ def compile_layout(names: tuple[str, ...], collected: RawNames) -> Layout:
     # second branch takes all that is left, so that no later frame matches either.
     boundary = rb"\0(?:(%b)|(?s:.*))" % head
     group = {at: number for number, at in enumerate(captured, start=1)}
-    numbers = (None if at is None else group[at] for at in wanted)
-    return Layout(names, re.compile(head), re.compile(boundary), *numbers)
+    length_at, *values_at = (None if at is None else group[at] for at in wanted)
+    return Layout(names, re.compile(head), re.compile(boundary), length_at, tuple(values_at))
 
 
 class UniformFinder:
@@ -247,9 +240,8 @@ def sweep(layout: Layout, data: bytes, start: int, stop: int, numbers: Numbers) 
         del heads[agreed:], sizes[agreed:]
     ends = list(accumulate(map(add, map(len, heads), sizes), initial=start))
     del ends[0]
-    groups = (layout.ack_at, layout.id_at, layout.time_at, layout.subscription_at)
-    columns = ([] if at is None else found[at + 1 :: width][: len(ends)] for at in groups)
-    return UniformFrames(heads, ends, *columns)
+    values = [[] if at is None else found[at + 1 :: width][: len(ends)] for at in layout.values_at]
+    return UniformFrames(heads, ends, values)
 
 
 class Numbers(dict[bytes, int]):
@@ -275,7 +267,6 @@ def walk(layout: Layout, data: bytes, start: int, longest: int, largest: int) ->
     Unlike a sweep it finds bodies that contain NULs.
     """
     match_head, length_at = layout.head.match, layout.length_at
-    columns = (layout.ack_at, layout.id_at, layout.time_at, layout.subscription_at)
     heads: list[re.Match[bytes]] = []
     ends: list[int] = []
     position, size = start, len(data)
@@ -290,5 +281,5 @@ def walk(layout: Layout, data: bytes, start: int, longest: int, largest: int) ->
         position = end + 1
         heads.append(match)
         ends.append(position)
-    values = ([] if at is None else [match[at] for match in heads] for at in columns)
-    return UniformFrames([match[0] for match in heads], ends, *values)
+    values = [[] if at is None else [match[at] for match in heads] for at in layout.values_at]
+    return UniformFrames([match[0] for match in heads], ends, values)

@@ -24,7 +24,6 @@ from spark_stomp.errors import FrameSyntaxError, MalformedMessageError, RemotePr
 from spark_stomp.protocol.frames import (
     Frame,
     Grammar,
-    HeaderPairs,
     Limits,
     grammar_of,
     is_utf8,
@@ -67,6 +66,10 @@ class RawValues(NamedTuple):
     id: bytes | None
     time: bytes | None
     subscription: bytes | None
+
+
+MISSING: Final = RawValues(b"", None, None, None)
+"""The values of a message without these headers."""
 
 
 def raw_values(head: bytes, names: RawNames, grammar: Grammar) -> RawValues:
@@ -244,15 +247,8 @@ def malformed_message(
 # --- the readable parts of a malformed message
 
 
-class Readable(NamedTuple):
-    """The readable headers of a malformed message, and its body as on the wire."""
-
-    headers: HeaderPairs
-    body: bytes
-
-
-def read_malformed(frame: bytes, version: str) -> Readable:
-    """The headers of a malformed message that follow the rules, and its body.
+def read_malformed(frame: bytes, version: str) -> Frame:
+    """A malformed message with those of its headers that follow the rules, and its body as on the wire.
 
     Each header line is judged alone. If more than 1,000 lines follow the rules, only the first 1,000 are
     returned, and later ones that have a column. This bounds the memory for a frame with very many headers.
@@ -273,4 +269,4 @@ def read_malformed(frame: bytes, version: str) -> Readable:
             continue
         if len(headers) < _MOST_HEADERS or header[0] in _COLUMNS:
             headers.append(header)
-    return Readable(tuple(headers), body)
+    return Frame("MESSAGE", tuple(headers), body)

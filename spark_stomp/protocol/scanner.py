@@ -23,20 +23,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol.decoder import FrameDecoder, FrameHead, FrameReader
 from spark_stomp.protocol.encoder import handle_header
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, HeaderPairs, Limits, Signal, escape
-from spark_stomp.protocol.layouts import (
-    SUBSCRIPTION,
-    Layout,
-    LayoutCache,
-    UniformFinder,
-    compile_layout,
-)
+from spark_stomp.protocol.layouts import SUBSCRIPTION, LayoutCache, UniformFinder, compile_layout
 from spark_stomp.protocol.raw import (
+    MISSING,
     MalformedMessage,
     RawNames,
     check_nuls,
@@ -66,8 +61,7 @@ class MessageBlock:
     ids: list[bytes | None]
     """The stable ids, as on the wire. None if the header is missing, or if no header was named."""
     times: list[bytes | None] = field(default_factory=list)
-    """The times that complete the ids, as on the wire. None if the header is missing; no entries at all if no
-    header was named."""
+    """The times that complete the ids, as on the wire. None if the header is missing, or none was named."""
     subscriptions: list[bytes | None] = field(default_factory=list)
     """The ids of the subscriptions, as on the wire. None if the header is missing."""
     heads: bytes = b""
@@ -102,15 +96,15 @@ class MessageBlock:
 
 @dataclass(slots=True)
 class _BlockBuilder:
-    """Collects frames that lie one after another in ``source``, and makes a block of them."""
+    """Collects frames that lie one after another in ``source``, and makes a block of them.
+
+    ``values`` has a list for each of :class:`~spark_stomp.protocol.raw.RawValues`.
+    """
 
     source: bytes | bytearray = b""
     begin: int = 0
     ends: list[int] = field(default_factory=list)
-    acks: list[bytes] = field(default_factory=list)
-    ids: list[bytes | None] = field(default_factory=list)
-    times: list[bytes | None] = field(default_factory=list)
-    subscriptions: list[bytes | None] = field(default_factory=list)
+    values: tuple[list[Any], ...] = field(default_factory=lambda: tuple([] for _ in MISSING))
     heads: list[bytes] = field(default_factory=list)
 
     def extend(self, source: bytes | bytearray, begin: int, ends: list[int]) -> None:
@@ -129,8 +123,8 @@ class _BlockBuilder:
         else:
             data = bytes(memoryview(self.source)[begin:end])
         ends = [end - begin for end in self.ends] if begin else self.ends
-        heads = b"".join(self.heads)
-        return MessageBlock(data, ends, self.acks, self.ids, self.times, self.subscriptions, heads)
+        acks, ids, times, subscriptions = self.values
+        return MessageBlock(data, ends, acks, ids, times, subscriptions, b"".join(self.heads))
 
 
 class FrameScanner(FrameReader):
@@ -144,12 +138,11 @@ class FrameScanner(FrameReader):
     """
 
     def __init__(self, version: str, limits: Limits | None = None, *, tolerant: bool = False) -> None:
-        super().__init__(version, limits)
-        self._tolerant = tolerant
+        super().__init__(version, limits, tolerant=tolerant)
         self._escaped = {char.encode() for char in self._grammar.unescapes} - {b"\\"}
         self._subscriptions: frozenset[str] = frozenset()
         self._raw_subscriptions: set[bytes] = set()
-        self._layouts: LayoutCache = LayoutCache(self._compile)
+        self._layouts = LayoutCache(lambda names: compile_layout(names, self._collected))
         self._finder = UniformFinder()
         self.collect(id_header=None)
 
@@ -253,20 +246,13 @@ class FrameScanner(FrameReader):
         head = buffer.peek(0, message.body)
         builder.extend(buffer.data, buffer.start, [buffer.start + message.size])
         self._consume(message.size)
-        values = raw_values(head, self._collected, grammar)
-        builder.acks.append(values.ack)
-        builder.ids.append(values.id)
-        if self._collected.time is not None:
-            builder.times.append(values.time)
-        builder.subscriptions.append(values.subscription)
+        for column, value in zip(builder.values, raw_values(head, self._collected, grammar), strict=True):
+            column.append(value)
         builder.heads.append(head)
         if message.headers and b"\r" not in head and not grammar.lenient:
             self._layouts.saw(message.headers)
 
     # -- malformed messages
-
-    def _reads_on(self, command: str) -> bool:
-        return self._tolerant and command == "MESSAGE"
 
     def _judge(self, command: str, lines: bytes) -> FrameHead:
         """The head. If the scanner is tolerant, it may be malformed, but the end of its frame is certain."""
@@ -277,7 +263,7 @@ class FrameScanner(FrameReader):
                 check_nuls(self._buffer.peek(0, size), head.length, self._collected, self._grammar)
             return head
         except RemoteProtocolError as error:
-            if not self._reads_on(command):
+            if not self._tolerant or command != "MESSAGE":
                 raise
             length = length_of_malformed(self._buffer.peek(0, size), self._grammar, error)
             head = FrameHead(command, (), size, length, error)
@@ -291,7 +277,7 @@ class FrameScanner(FrameReader):
         self._consume(head.size)
         readable = read_malformed(data, self.version)
         if not self._collects(readable.headers):
-            return Frame("MESSAGE", *readable)
+            return readable
         return malformed_message(data, head.body, error, self._collected, self._grammar)
 
     # -- the fast path
@@ -315,7 +301,7 @@ class FrameScanner(FrameReader):
                 head = match[0].lstrip(b"\n")
                 length = None if layout.length_at is None else int(match[layout.length_at])
                 size = len(head) + (length or 0)
-                at = layout.subscription_at
+                at = layout.values_at[-1]
                 ours = at is None or self._count_ours([match[at]])
                 if ours and self._count_valid([head]) and size < min(limits.max_frame, limits.max_body):
                     self._buffer.start = match.end() - len(head)
@@ -333,18 +319,14 @@ class FrameScanner(FrameReader):
             return False
         found = self._finder.find(layout, data, start, min(self._limits.max_frame, self._limits.max_body))
         count = self._count_valid(found.heads)
-        if layout.subscription_at is not None:
-            count = min(count, self._count_ours(found.subscriptions))
+        if layout.values_at[-1] is not None:
+            count = min(count, self._count_ours(found.values[-1]))
         self._finder.learn(found, start, count)
         if not count:
             return False
         builder.extend(data, start, found.ends[:count])
-        builder.acks += [b""] * count if layout.ack_at is None else found.acks[:count]
-        builder.ids += [None] * count if layout.id_at is None else found.ids[:count]
-        if self._collected.time is not None:
-            builder.times += [None] * count if layout.time_at is None else found.times[:count]
-        none = layout.subscription_at is None
-        builder.subscriptions += [None] * count if none else found.subscriptions[:count]
+        for column, values, missing in zip(builder.values, found.values, MISSING, strict=True):
+            column += values[:count] or [missing] * count
         builder.heads += found.heads[:count]
         self._buffer.start = found.ends[count - 1]
         self._layouts.used(rank)
@@ -383,9 +365,6 @@ class FrameScanner(FrameReader):
             # remaining backslash begins another escape.
             _, *after = head.replace(b"\\\\", b"").split(b"\\")
         return {escaped[:1] for escaped in after} <= self._escaped
-
-    def _compile(self, names: tuple[str, ...]) -> Layout:
-        return compile_layout(names, self._collected)
 
 
 # --- receipts

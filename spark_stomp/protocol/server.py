@@ -22,11 +22,9 @@ from spark_stomp.protocol.handshake import (
     has_heartbeats,
     heartbeat_header,
     parse_heartbeat,
-    parse_version_list,
     server_version,
 )
 from spark_stomp.protocol.session import (
-    CLOSE,
     EOF,
     SERVER_TABLE,
     ConnectRequested,
@@ -64,14 +62,12 @@ class ServerConfig:
         server: the ``server`` header of CONNECTED, "name/version"; None: no such header.
         heartbeat: (what we can send, what we would like to receive) in ms; 0: no heart-beats.
         limits: the largest frames to accept after CONNECT. For CONNECT, lower limits apply.
-        receive_margin: how late the client's heart-beat may be, as a fraction of its interval.
     """
 
     versions: tuple[str, ...] = ("1.2", "1.1", "1.0")
     server: str | None = None
     heartbeat: tuple[int, int] = NO_HEARTBEAT
     limits: Limits = field(default_factory=Limits)
-    receive_margin: float = 1.0
 
 
 class ServerConnection(Session[ServerEvent]):
@@ -103,13 +99,8 @@ class ServerConnection(Session[ServerEvent]):
         self._machine.local("CONNECTED")
         self._required = _REQUIRED[version]
         source = FrameDecoder(version, config.limits)
-        self._start(source, config.heartbeat, self._client_heartbeat, now, config.receive_margin)
+        self._start(source, config.heartbeat, self._client_heartbeat, now)
         self._queue(data)
-
-    def message(self, headers: Headers, body: bytes) -> None:
-        """Queue a MESSAGE frame. The caller gives all headers, including ``content-length``."""
-        self._machine.check("MESSAGE")
-        self._queue(encode_frame(Frame("MESSAGE", tuple(headers), body), self._chosen))
 
     def message_raw(self, data: bytes) -> None:
         """Queue a MESSAGE frame that is already encoded in the negotiated version."""
@@ -131,10 +122,6 @@ class ServerConnection(Session[ServerEvent]):
         """
         self._machine.local("ERROR")
         self._queue_error(message, detail, receipt_id)
-
-    def close(self) -> None:
-        """End the session. Queued frames may still be sent; nothing more is read."""
-        self._machine.local(CLOSE)
 
     def _queue(self, frame: bytes) -> None:
         """Queue a frame and, as brokers do, an end of line: one client takes no second frame without it."""
@@ -206,8 +193,5 @@ class ServerConnection(Session[ServerEvent]):
         return ConnectRequested(
             login=None if login is None else trim(login),
             passcode=None if passcode is None else trim(passcode),
-            host=frame.get("host"),
-            versions=parse_version_list(accept_version or ""),
-            heartbeat=self._client_heartbeat,
             headers=frame.headers,
         )

@@ -28,9 +28,9 @@ from spark_stomp.quoting import quoted, shown
 # --- the state machine, as a table for each half
 #
 # Each table has one row for each state, with the steps that are allowed there and the state that each leads
-# to. A step is the command of a frame, or one of ``BEAT``, ``DISCONNECT_RECEIPT``, ``CLOSE`` and ``EOF``. All
-# other steps are forbidden. If we try one, LocalProtocolError is raised and nothing changes. If the peer
-# takes one, RemoteProtocolError is raised and the state becomes ``FAILED``.
+# to. A step is the command of a frame, or one of ``BEAT``, ``DISCONNECT_RECEIPT`` and ``EOF``. All others are
+# forbidden. If we try one, LocalProtocolError is raised and nothing changes. If the peer takes one,
+# RemoteProtocolError is raised and the state becomes ``FAILED``.
 #
 # Client:
 #
@@ -40,7 +40,7 @@ from spark_stomp.quoting import quoted, shown
 #
 # Server:
 #
-#     IDLE -CONNECT-> CONNECTING -CONNECTED-> CONNECTED -DISCONNECT-> DISCONNECTING -close, EOF-> CLOSED
+#     IDLE -CONNECT-> CONNECTING -CONNECTED-> CONNECTED -DISCONNECT-> DISCONNECTING -EOF-> CLOSED
 #                         |                       |                         |
 #                         +-------- ERROR, broken protocol -----------------+ -> FAILED
 
@@ -66,8 +66,6 @@ OVER: Final = frozenset({SessionState.CLOSED, SessionState.FAILED})
 BEAT: Final = "heart-beat"
 """An EOL between two frames."""
 DISCONNECT_RECEIPT: Final = "RECEIPT of DISCONNECT"
-CLOSE: Final = "close"
-"""The server ends the session."""
 EOF: Final = "end of input"
 """The peer sends nothing more."""
 
@@ -102,25 +100,25 @@ CLIENT_TABLE: Final[Table] = {
     SessionState.FAILED: {},
 }
 
-_OUR_END: Final = {"ERROR": SessionState.FAILED, CLOSE: SessionState.CLOSED, EOF: SessionState.CLOSED}
+_AN_END: Final = {"ERROR": SessionState.FAILED, EOF: SessionState.CLOSED}
 
 SERVER_TABLE: Final[Table] = {
     SessionState.IDLE: {
-        **_OUR_END,
+        **_AN_END,
         "CONNECT": SessionState.CONNECTING,
         "STOMP": SessionState.CONNECTING,
         BEAT: SessionState.IDLE,
     },
-    SessionState.CONNECTING: {**_OUR_END, "CONNECTED": SessionState.CONNECTED},
+    SessionState.CONNECTING: {**_AN_END, "CONNECTED": SessionState.CONNECTED},
     SessionState.CONNECTED: {
-        **_OUR_END,
+        **_AN_END,
         **dict.fromkeys([*_REQUESTS, "MESSAGE", "RECEIPT", BEAT], SessionState.CONNECTED),
         "DISCONNECT": SessionState.DISCONNECTING,
     },
     # The client may send nothing any more, and gets only the receipt it asked for.
-    SessionState.DISCONNECTING: {**_OUR_END, **dict.fromkeys(["RECEIPT", BEAT], SessionState.DISCONNECTING)},
-    SessionState.CLOSED: {CLOSE: SessionState.CLOSED},
-    SessionState.FAILED: {CLOSE: SessionState.FAILED},
+    SessionState.DISCONNECTING: {**_AN_END, **dict.fromkeys(["RECEIPT", BEAT], SessionState.DISCONNECTING)},
+    SessionState.CLOSED: {},
+    SessionState.FAILED: {},
 }
 
 
@@ -168,15 +166,7 @@ _MESSAGE_LENGTH: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The broker accepted CONNECT.
-
-    ``heartbeat`` has the negotiated (send, receive) intervals in ms; 0: no heart-beats.
-    """
-
-    version: str
-    server: str | None
-    session: str | None
-    heartbeat: tuple[int, int]
+    """The broker accepted CONNECT. The session has what it said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +229,10 @@ class HeartbeatReceived:
 class ConnectRequested:
     """In the server half: a client asks to connect. Answer with ``accept`` or ``error``.
 
-    ``heartbeat`` is (what the client can send, what it would like to receive) in ms. ``headers`` are all
-    headers of CONNECT.
+    ``headers`` are all headers of CONNECT.
     """
 
     login: str | None
-    host: str | None
-    versions: tuple[str, ...]
-    heartbeat: tuple[int, int]
     passcode: str | None = field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
@@ -439,21 +425,15 @@ class Session(Generic[EventT]):
         self._failure = error
 
     def _start(
-        self,
-        source: FrameDecoder | FrameScanner,
-        ours: tuple[int, int],
-        theirs: tuple[int, int],
-        now: float,
-        margin: float,
+        self, source: FrameDecoder | FrameScanner, ours: tuple[int, int], theirs: tuple[int, int], now: float
     ) -> None:
         """The version is agreed: pass on to ``source`` all bytes that follow the first frame.
 
-        ``ours`` and ``theirs`` are the ``heart-beat`` headers of both sides, ``margin`` is that of
-        :class:`~spark_stomp.protocol.handshake.HeartbeatTimer`.
+        ``ours`` and ``theirs`` are the ``heart-beat`` headers of both sides.
         """
         self.version = source.version
         beats = has_heartbeats(self.version)
         intervals = negotiate_heartbeat(ours, theirs) if beats else NO_HEARTBEAT
-        self._timer = HeartbeatTimer(intervals, now, margin=margin)
+        self._timer = HeartbeatTimer(intervals, now)
         source.receive_data(self._handshake.take_buffer())
         self._source = source

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_stomp.arrow.columns import Flags, Ints, lengths, text_of
+from spark_stomp.arrow.columns import Flags, Ints, as_utf8, lengths, text_of
 from spark_stomp.protocol import escape as escape_text
 from spark_stomp.protocol.frames import grammar_of
 from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
@@ -192,7 +192,7 @@ class SliceFrames:
             return None
         _require(name != "" and name == name.strip(BLANKS) == raw.decode(errors="ignore"))
         _require(not any(byte in raw for byte in self._forbidden))
-        _require(len(raw) <= self._rules.max_header_name)
+        _require(len(raw) <= self._rules.outgoing.max_header_name)
         _require(":" not in name or ":" in self._escapes)
         return name
 
@@ -207,7 +207,7 @@ class SliceFrames:
         return [pc.if_else(pa.array(unset), line, b"")] if unset.any() else []
 
     def _own(self, name: str, values: pa.Array) -> list[FramePart]:
-        _require(len(name.encode()) <= self._rules.max_header_name)
+        _require(len(name.encode()) <= self._rules.outgoing.max_header_name)
         self._check_value(name, values)
         wire = self._wire(name, values)
         if not wire.null_count:
@@ -238,7 +238,7 @@ class SliceFrames:
         _require(not any(byte in text for byte in self._forbidden))
 
     def _check_value(self, name: str, values: pa.Array) -> None:
-        for rule in self._rules.values:
+        for rule in self._rules.outgoing.values:
             if rule.header == name:
                 # Most rows have the same value. Finding the different ones costs less than matching all.
                 said = values.unique().drop_null()
@@ -255,12 +255,7 @@ def _require(plain: bool | np.bool_) -> None:
 def _utf8(values: pa.Array) -> bytes:
     """The text of all values, one after another. Declines a slice whose text is not UTF-8."""
     text = text_of(values)[0].tobytes()
-    if not text.isascii():
-        strings = pa.Array.from_buffers(pa.string(), len(values), values.buffers(), offset=values.offset)
-        try:
-            strings.validate(full=True)
-        except pa.ArrowInvalid:
-            raise _Declined from None
+    _require(text.isascii() or as_utf8(values) is not None)
     return text
 
 

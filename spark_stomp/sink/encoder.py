@@ -125,14 +125,10 @@ class RowEncoder:
         yield encoded
 
     def _refuses_any(self, cells: Mapping[str, pa.Array]) -> bool:
-        if not self._refusing:
-            return False
-        return not self._refusing.keys().isdisjoint(as_binary(cells["destination"]).unique().to_pylist())
+        return bool(self._refusing) and not self._refusing.keys().isdisjoint(_unique(cells["destination"]))
 
     def _slice(self, cells: Mapping[str, pa.Array], frames: pa.Array) -> EncodedSlice:
-        given = (
-            as_binary(cells["destination"]).unique().to_pylist() if self._rules.destination is None else ()
-        )
+        given = () if self._rules.destination is not None else _unique(cells["destination"])
         text, ends = text_of(frames)
         return EncodedSlice(
             text.data,
@@ -163,9 +159,7 @@ class RowEncoder:
         names = self._destinations(destinations if self._rules.destination is None else ())
         if dead_lettered:
             names |= {self._rules.dead_letter}
-        ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
-        data = memoryview(b"".join(frames))
-        return EncodedSlice(data, ends, self._receipts, dropped, dead_lettered, names, self._rules.version)
+        return self._joined(frames, dropped, dead_lettered, names)
 
     def instead(self, frames: Sequence[bytes], error: StompError) -> EncodedSlice | None:
         """What to send in place of frames to one destination that the broker refuses with ``error``.
@@ -177,8 +171,8 @@ class RowEncoder:
         Raises:
             SinkRowError: there is no dead letter of a row.
         """
-        rules, version = self._rules, self._rules.version
-        refused = [_decoded(frame, version) for frame in frames]
+        rules = self._rules
+        refused = [_decoded(frame, rules.version) for frame in frames]
         destination = refused[0].get("destination") or ""
         if rules.on_error == "fail" or rules.destination is not None or destination == rules.dead_letter:
             return None
@@ -186,18 +180,21 @@ class RowEncoder:
         if error.verdict == "stays":
             self._refusing[destination.encode()] = problem.message
         self._log(f"a row cannot be sent: {problem.message}", problem)
-        first, count = self._receipts, len(refused)
         if rules.on_error == "drop":
-            return EncodedSlice(memoryview(b""), np.zeros(0, np.int64), first, dropped=count)
+            return self._joined([], len(refused), 0, frozenset())
         letters = []
-        for number, one in enumerate(refused, first):
+        for number, one in enumerate(refused, self._receipts):
             entries = [(name.encode(), value.encode()) for name, value in one.headers]
             row = Row(one.body, rules.text, destination.encode(), entries, {}, None, None)
             letters.append(self._dead_letters.frame(row, problem, receipt_id(number)))
-        self._receipts += count
-        ends = np.cumsum([len(letter) for letter in letters], dtype=np.int64)
-        names = frozenset([rules.dead_letter])
-        return EncodedSlice(memoryview(b"".join(letters)), ends, first, 0, count, names, version)
+        encoded = self._joined(letters, 0, len(letters), frozenset([rules.dead_letter]))
+        self._receipts += len(letters)
+        return encoded
+
+    def _joined(self, frames: list[bytes], dropped: int, dead: int, names: frozenset[str]) -> EncodedSlice:
+        ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
+        data = memoryview(b"".join(frames))
+        return EncodedSlice(data, ends, self._receipts, dropped, dead, names, self._rules.version)
 
     def _refuse(self, row: Row, number: int, problem: SinkRowError) -> None:
         """If ``on_error`` is "fail", raise an error with the row's place; else log one for each task."""
@@ -236,6 +233,11 @@ class RowEncoder:
         if topics:
             self._on_topics(topics)
         return names
+
+
+def _unique(column: pa.Array) -> list[bytes | None]:
+    values: list[bytes | None] = as_binary(column).unique().to_pylist()
+    return values
 
 
 def _decoded(frame: bytes, version: str) -> Frame:

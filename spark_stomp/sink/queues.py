@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from spark_stomp.errors import DestinationRefused
 from spark_stomp.logs import Once, get_log
 from spark_stomp.options import ConnectionOptions
@@ -9,6 +11,10 @@ from spark_stomp.transport.queues import is_stream
 
 log = get_log(__name__)
 
+_UNKNOWN: Final = (
+    "whether the queue of %s exists is not known, because the login may not read from it, or may have no "
+    "second connection. If it does not exist, RabbitMQ confirms and drops messages to it"
+)
 # In this process.
 _once = Once(log)
 
@@ -20,16 +26,7 @@ def refusal_of(options: ConnectionOptions, destination: str, peer: str) -> Desti
     """
     try:
         if is_stream(options, destination, peer) is None:
-            _warn_of_unknown(destination)
+            _once.warning(destination, _UNKNOWN, destination)
     except DestinationRefused as error:
         return error
     return None
-
-
-def _warn_of_unknown(destination: str) -> None:
-    _once.warning(
-        destination,
-        "whether the queue of %s exists is not known, because the login may not read from it, or may have no "
-        "second connection. If it does not exist, RabbitMQ confirms and drops messages to it",
-        destination,
-    )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -13,11 +12,12 @@ import pyarrow.compute as pc
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.destinations import BY_PREFIX, Naming
+from spark_stomp.brokers.outgoing import NOTHING_KNOWN, Outgoing
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
 from spark_stomp.protocol import Limits
-from spark_stomp.protocol.encoder import SEND_OWNS, ValueRule, refused_by
+from spark_stomp.protocol.encoder import SEND_OWNS, refused_by
 from spark_stomp.protocol.frames import HeaderPairs, grammar_of
 from spark_stomp.quoting import quoted
 from spark_stomp.sink.cells import Entries, as_binary
@@ -79,16 +79,12 @@ class SendRules:
     columns : dedicated columns, each with the header that it sets.
     ttl : the header that the column ``ttl`` sets; None if this broker has no such header.
     dedup_key, dedup_header : a digest of the columns goes into the header. There is none without columns.
-    left_out : names of entries in the column ``headers`` that are not sent.
-    values : which values some headers, and the destination, may have.
+    outgoing : how the broker treats a SEND.
     text : whether bodies are sent without content-length, which tells some brokers that they are text.
     on_error, dead_letter : what becomes of a row that cannot be sent, and where dead letters go.
     limits : the largest sizes of a frame and its parts.
-    max_header_name : bytes of the longest header name.
     unescaped : whether the broker unescapes headers although this version of STOMP has no escapes. Then no
         header may have a backslash.
-    reply_name, encoded : headers of a MESSAGE that mean something else in a SEND, see
-        :class:`~spark_stomp.brokers.outgoing.Outgoing`.
     most_messages, most_bytes : approximate bounds of a slice, which always has at least one message.
     """
 
@@ -101,16 +97,12 @@ class SendRules:
     ttl: TimeToLive | None = None
     dedup_key: tuple[str, ...] = ()
     dedup_header: str = ""
-    left_out: Container[str] = frozenset()
-    values: tuple[ValueRule, ...] = ()
+    outgoing: Outgoing = NOTHING_KNOWN
     text: bool = False
     on_error: OnRowError = "fail"
     dead_letter: str = ""
     limits: Limits = field(default_factory=Limits)
-    max_header_name: int = sys.maxsize
     unescaped: bool = False
-    reply_name: str = ""
-    encoded: tuple[str, str, bytes] | None = None
     # send_rules takes these two from options. The defaults are for tests.
     most_messages: int = 1_000
     most_bytes: int = 8 << 20
@@ -121,7 +113,7 @@ class SendRules:
         columns = (header for _, header in self.columns)
         ttl = () if self.ttl is None else (self.ttl.header,)
         dedup = (self.dedup_header,) if self.dedup_key else ()
-        checked = (rule.header for rule in self.values if rule.header != "destination")
+        checked = (rule.header for rule in self.outgoing.values if rule.header != "destination")
         return frozenset((*dict(self.queue_headers), *dict(self.headers), *columns, *ttl, *dedup, *checked))
 
     def defaults(self, now: float, *, to_queue: bool) -> dict[str, str]:
@@ -140,10 +132,10 @@ class SendRules:
         if "headers" not in cells:
             return None
         entries = Entries.of(cells["headers"])
-        if self.reply_name:
-            entries = entries.replaced(b"reply-to", self.reply_name, r"\1")
-        if self.encoded is not None:
-            name, value, begin = self.encoded
+        if self.outgoing.reply_name:
+            entries = entries.replaced(b"reply-to", self.outgoing.reply_name, r"\1")
+        if self.outgoing.encoded is not None:
+            name, value, begin = self.outgoing.encoded
             others = pc.invert(pc.starts_with(as_binary(cells["body"]), begin)).fill_null(True)
             entries = entries.without(name.encode(), value.encode(), others)
         return entries
@@ -153,13 +145,14 @@ class SendRules:
 
         Such entries describe the message that was read, command the broker, or are set by the connector.
         """
-        return name in self.left_out or name.lower() in SEND_OWNS
+        return name in self.outgoing.left_out or name.lower() in SEND_OWNS
 
     def problem(self, name: str, value: str) -> str | None:
         """Why the broker does not accept this header; None if it does."""
-        if len(name.encode(errors="replace")) > self.max_header_name:
-            return f"header name {quoted(name, 40)} has more than {self.max_header_name} bytes"
-        rule = refused_by(self.values, name, value)
+        longest = self.outgoing.max_header_name
+        if len(name.encode(errors="replace")) > longest:
+            return f"header name {quoted(name, 40)} has more than {longest} bytes"
+        rule = refused_by(self.outgoing.values, name, value)
         return None if rule is None else f"{name} is {quoted(value, 40)}, and must {rule.says}"
 
 
@@ -173,32 +166,7 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
     Raises:
         UnsupportedError: this broker cannot do what the options or columns ask for.
     """
-    message, outgoing, limits = options.message, dialect.outgoing, options.connection.limits
-    longest = outgoing.max_header_line or limits.max_header_line
-    headers = _same_for_all(message) | dict(options.send_headers)
-    rules = SendRules(
-        version=version,
-        destination=options.destination,
-        headers=tuple(pair for pair in headers.items() if pair != NOT_PERSISTENT),
-        naming=dialect.naming,
-        queue_headers=dialect.queue_headers,
-        columns=(*_COLUMNS.items(), *((name, name) for name in message.header_columns or ())),
-        ttl=_time_to_live(message, columns, dialect),
-        dedup_key=message.dedup_key or (),
-        dedup_header=message.dedup_header or outgoing.dedup_header,
-        left_out=outgoing.left_out,
-        values=outgoing.values,
-        text=outgoing.text_without_length and _is_text(message, columns),
-        on_error=message.on_error,
-        dead_letter=message.dead_letter_destination or "",
-        limits=replace(limits, max_header_line=min(limits.max_header_line, longest)),
-        max_header_name=outgoing.max_header_name or sys.maxsize,
-        unescaped=outgoing.unescapes_always and not grammar_of(version).escapes,
-        reply_name=outgoing.reply_name,
-        encoded=outgoing.encoded,
-        most_messages=options.receipt_window,
-        most_bytes=min(max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW), _LARGEST_SLICE),
-    )
+    rules = _rules(options, columns, version, dialect)
     for header in rules.headers:
         if (problem := rules.problem(*header)) is not None:
             raise UnsupportedError(
@@ -209,6 +177,30 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
         if one and (problem := rules.problem("destination", one)) is not None:
             raise UnsupportedError(f"{key} cannot go to this broker ({dialect.name}): {problem}")
     return rules
+
+
+def _rules(options: SinkOptions, columns: SinkColumns, version: str, dialect: Dialect) -> SendRules:
+    message, outgoing, limits = options.message, dialect.outgoing, options.connection.limits
+    headers = _same_for_all(message) | dict(options.send_headers)
+    return SendRules(
+        version=version,
+        destination=options.destination,
+        headers=tuple(pair for pair in headers.items() if pair != NOT_PERSISTENT),
+        naming=dialect.naming,
+        queue_headers=dialect.queue_headers,
+        columns=(*_COLUMNS.items(), *((name, name) for name in message.header_columns or ())),
+        ttl=_time_to_live(message, columns, dialect),
+        dedup_key=message.dedup_key or (),
+        dedup_header=message.dedup_header or outgoing.dedup_header,
+        outgoing=outgoing,
+        text=outgoing.text_without_length and _is_text(message, columns),
+        on_error=message.on_error,
+        dead_letter=message.dead_letter_destination or "",
+        limits=replace(limits, max_header_line=min(limits.max_header_line, outgoing.max_header_line)),
+        unescaped=outgoing.unescapes_always and not grammar_of(version).escapes,
+        most_messages=options.receipt_window,
+        most_bytes=min(max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW), _LARGEST_SLICE),
+    )
 
 
 def _same_for_all(message: MessageOptions) -> dict[str, str]:

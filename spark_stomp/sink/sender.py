@@ -200,17 +200,21 @@ class Sender:
                 ``receiptTimeout``, and an unknown broker has never sent a receipt. Passing, if there is an
                 address that has not been tried since the last receipt.
         """
-        progress, options = self._progress, self._options
-        due = progress.due_in()
+        due = self._progress.due_in()
         self._poll(connection, max(0.0, due))
-        if due > 0 or progress.due_in() > 0:
+        if due > 0 or self._progress.due_in() > 0:
             return
+        self._judge_silence(connection)
+
+    def _judge_silence(self, connection: Connection) -> None:
+        """The broker confirms nothing: it counts as blocked from now on, or an error is raised."""
+        progress, options, dialect = self._progress, self._options, connection.dialect
+        silent = (
+            f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
+            f"{options.receipt_timeout:g}s"
+        )
         if progress.blocked:
-            raise ReceiptTimeout(
-                f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
-                f"{options.receipt_timeout:g}s and blockedTimeout {options.blocked_timeout:g}s)"
-            )
-        dialect = connection.dialect
+            raise ReceiptTimeout(f"{silent} and blockedTimeout {options.blocked_timeout:g}s)")
         if dialect.unknown and not self._window.confirmed:
             sent = counted(self._window.in_flight, "message")
             raise ReceiptTimeout(
@@ -220,10 +224,7 @@ class Sender:
             )
         progress.blocked = True
         if self._is_first_silence(connection.peer):
-            elsewhere = ReceiptTimeout(
-                f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
-                f"{options.receipt_timeout:g}s); it is sent again over another address of url"
-            )
+            elsewhere = ReceiptTimeout(f"{silent}); it is sent again over another address of url")
             elsewhere.verdict = "passes"
             raise elsewhere
         log.warning(

@@ -75,34 +75,23 @@ class StompDataSource(DataSource):
 
     @without_traceback
     def writer(self, schema: StructType, overwrite: bool) -> StompBatchWriter:
-        _refuse_overwrite(overwrite)
-        options = self._sink_options()
-        return StompBatchWriter(options, _sink_columns(schema, options))
+        return StompBatchWriter(*self._sink(schema, overwrite))
 
     @without_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> StompStreamWriter:  # noqa: N802 - Spark's name
-        _refuse_overwrite(overwrite)
-        options = self._sink_options()
-        return STREAM_WRITER(options, _sink_columns(schema, options))
+        return STREAM_WRITER(*self._sink(schema, overwrite))
 
-    def _sink_options(self) -> SinkOptions:
+    def _sink(self, schema: StructType, overwrite: bool) -> tuple[SinkOptions, SinkColumns]:
+        if overwrite:
+            raise UnsupportedError(
+                "messages that were sent cannot be replaced: use mode('append') for a batch, "
+                "outputMode('append') for a stream. To send the changed rows of an aggregate, use "
+                "outputMode('update') with foreachBatch, and write each batch with df.write"
+            )
         options = parse_sink_options(self.options)
         check_status_file(options)
-        return options
-
-
-def _sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
-    message = options.message
-    return sink_columns(schema, message.header_columns or (), message.dedup_key or ())
-
-
-def _refuse_overwrite(overwrite: bool) -> None:
-    if overwrite:
-        raise UnsupportedError(
-            "messages that were sent cannot be replaced: use mode('append') for a batch, "
-            "outputMode('append') for a stream. To send the changed rows of an aggregate, use "
-            "outputMode('update') with foreachBatch, and write each batch with df.write"
-        )
+        message = options.message
+        return options, sink_columns(schema, message.header_columns or (), message.dedup_key or ())
 
 
 @without_traceback

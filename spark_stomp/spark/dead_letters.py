@@ -109,7 +109,8 @@ def _letters(dead: DataFrame, body: str | None, origin: dict[str, str]) -> DataF
         rescued = f.col(RESCUED_REASON).isNotNull() if RESCUED_REASON in dead.columns else f.lit(False)
         if not dead.where(f.col(RESCUED_BODY).isNull() & ~rescued).isEmpty():
             raise SchemaError(f"a dead letter would have no body: {_NOT_RESCUED}")
-    return dead.select(f.col(body or RESCUED_BODY).alias("body"), _headers(), *_columns(origin, f.col(_WHY)))
+    headers = f.map_filter("headers", lambda name, _: ~name.isin(*_LEFT_OUT)).alias("headers")
+    return dead.select(f.col(body or RESCUED_BODY).alias("body"), headers, *_columns(origin, f.col(_WHY)))
 
 
 def _origin(columns: Collection[str]) -> dict[str, str]:
@@ -120,10 +121,6 @@ def _origin(columns: Collection[str]) -> dict[str, str]:
             "back. Name them in .schema(...), and keep them in every select"
         )
     return {header: column for header, column in _ORIGIN.items() if column in columns}
-
-
-def _headers() -> Column:
-    return f.map_filter("headers", lambda name, _: ~name.isin(*_LEFT_OUT)).alias("headers")
 
 
 def _columns(origin: dict[str, str], why: Column) -> list[Column]:

@@ -9,21 +9,9 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from spark_stomp.arrow.json_values import VARIANT
+from spark_stomp.columns import LEAVES
 
-_LEAVES: Final[dict[str, pa.DataType]] = {
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "variant": VARIANT,
-}
+_LEAVES: Final[dict[str, pa.DataType]] = {**LEAVES, "variant": VARIANT}
 _MOST_SHOWN: Final = 200
 
 

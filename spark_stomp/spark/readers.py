@@ -195,11 +195,7 @@ STREAM_READER: type[StompStreamReader] = StompStreamReader
 """The stream reader for this release of Spark."""
 
 if ADMISSION_CONTROL:
-    from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable,
-        ReadMaxRows,
-        SupportsTriggerAvailableNow,
-    )
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 
     class AdmissionStreamReader(StompStreamReader, SupportsTriggerAvailableNow):
         """For Spark 4.2 and later, which tells a source its trigger."""

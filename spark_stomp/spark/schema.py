@@ -103,7 +103,7 @@ def sink_columns(
         problems.append("dedupKey names `headers`, and a map has no order")
     if problems:
         raise SchemaError("; ".join(problems))
-    return SinkColumns(tuple(given), _body_is_string(schema), tuple(further.items()))
+    return SinkColumns(tuple(given), given["body"] == STRING, tuple(further.items()))
 
 
 def _in_lower_case(schema: StructType, columns: Sequence[Column]) -> StructType:
@@ -149,10 +149,6 @@ def _type_problems(field: StructField, column: Column, owner: str, nulls_refused
         yield f"column `{field.name}` is {given}; {owner} has it as {' or '.join(column.types)}{hint}"
     if nulls_refused and column.nullable and not field.nullable:
         yield f"column `{field.name}` cannot be NOT NULL: a message may lack it"
-
-
-def _body_is_string(schema: StructType) -> bool:
-    return any(field.name == "body" and field.dataType.simpleString() == STRING for field in schema.fields)
 
 
 def _spark_type(name: str) -> DataType:

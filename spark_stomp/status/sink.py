@@ -227,20 +227,17 @@ class SinkPart(Part):
 
 def report(options: SinkOptions, figures: TaskFigures, run: str | None, batch: int | None) -> None:
     """Add a finished batch to the status. Never raises: no error of the status may fail a batch."""
-    _replace(
-        options,
-        lambda before: SinkPart(
-            options, figures, run, batch, before if before.get("run") == run else {}
-        ).shown(),
-    )
+
+    def following(before: Document) -> Document:
+        return SinkPart(options, figures, run, batch, before if before.get("run") == run else {}).shown()
+
+    _replace(options, following)
 
 
 def report_failure(options: SinkOptions, why: str) -> None:
     """Show in the status that a batch was not finished. The counts do not change."""
-    nothing = SinkPart(options, TaskFigures(), None, None, {}).shown() | {
-        "started_at": None,
-        "written_at": None,
-    }
+    nothing = SinkPart(options, TaskFigures(), None, None, {}).shown()
+    nothing |= dict.fromkeys(("started_at", "written_at"))
     _replace(options, lambda before: nothing | before | {"failure": why, "failed_at": iso(time.time())})
 
 

@@ -56,12 +56,8 @@ class _OwnWords:
         self._names = {form for form in there if form in self._text}
 
     def say(self, pattern: re.Pattern[str]) -> bool:
-        """Whether ``pattern`` is there."""
-        return pattern.search(self._without_names(pattern)) is not None
-
-    def _without_names(self, pattern: re.Pattern[str]) -> str:
-        """The text without the names that look like ``pattern``. Others may be parts of its own words."""
-        return _without(filter(pattern.search, self._names), self._text)
+        """Whether ``pattern`` is there, and not in a name. Other names may be parts of the broker's words."""
+        return pattern.search(_without(filter(pattern.search, self._names), self._text)) is not None
 
 
 def _without(names: Iterable[str], text: str) -> str:

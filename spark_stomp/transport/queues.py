@@ -13,13 +13,7 @@ from spark_stomp.brokers.rabbitmq import (
     stream_refused,
 )
 from spark_stomp.deadline import Deadline
-from spark_stomp.errors import (
-    ConnectFailed,
-    DestinationRefused,
-    LoginRefused,
-    ReceiptTimeout,
-    TransportError,
-)
+from spark_stomp.errors import ConnectFailed, DestinationRefused, LoginRefused, ReceiptTimeout, TransportError
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import Disconnected, ErrorReceived, ReceiptReceived
 from spark_stomp.transport.connect import at_peer, open_connection

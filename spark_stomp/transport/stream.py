@@ -12,7 +12,7 @@ import re
 import socket
 import ssl
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -34,13 +34,13 @@ READ_SIZE: Final = 1 << 20
 # acknowledged for 120 s, end the connection. So a lost peer is noticed within two minutes; the defaults of
 # Linux take more than two hours. No platform has all of these options. Values are seconds, but TCP_KEEPCNT is
 # a count, and TCP_USER_TIMEOUT is in milliseconds.
-_SILENCE_LIMITS = (
-    ("TCP_KEEPIDLE", 60),
-    ("TCP_KEEPALIVE", 60),  # the name of TCP_KEEPIDLE on macOS
-    ("TCP_KEEPINTVL", 20),
-    ("TCP_KEEPCNT", 3),
-    ("TCP_USER_TIMEOUT", 120_000),
-)
+PROBES: Final = {
+    "TCP_KEEPIDLE": 60,
+    "TCP_KEEPALIVE": 60,  # the name of TCP_KEEPIDLE on macOS
+    "TCP_KEEPINTVL": 20,
+    "TCP_KEEPCNT": 3,
+}
+_SILENCE_LIMITS: Final = {**PROBES, "TCP_USER_TIMEOUT": 120_000}
 # OpenSSL's X509_V_ERR_* codes.
 _HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
@@ -108,10 +108,7 @@ class Stream:
 
     def limit_silence(self) -> None:
         """Let TCP notice a lost peer within two minutes, if the platform has the options for it."""
-        for name, value in _SILENCE_LIMITS:
-            if hasattr(socket, name):
-                with contextlib.suppress(OSError):
-                    self._socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        set_options(self._socket, _SILENCE_LIMITS)
 
     def close(self) -> None:
         """Close the socket; closing twice is fine."""
@@ -128,6 +125,14 @@ class Stream:
                 "give one in tlsCertFile and tlsKeyFile"
             )
         return ConnectionLost(f"the connection to {self.peer} broke while {doing}: {reason(error)}")
+
+
+def set_options(sock: socket.socket, options: Mapping[str, int]) -> None:
+    """Set these options of TCP, those that the platform has."""
+    for name, value in options.items():
+        if hasattr(socket, name):
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def reason(error: OSError | UnicodeError) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
+from spark_stomp.protocol.frames import is_utf8
 from spark_stomp.quoting import shown
 from spark_stomp.transport.hiding import without_secrets
 from spark_stomp.transport.stream import LEAST, READ_SIZE, Stream
@@ -181,7 +182,7 @@ class WebSocketStream(Stream):
 
     def _send_message(self, frame: bytes) -> None:
         """Queue one STOMP frame, as several messages if it is long and the broker joins them."""
-        text = _is_text(frame)
+        text = is_utf8(frame)
         send = self._protocol.send_text if text else self._protocol.send_binary
         begin, longest = 0, _LONGEST if self.joins_messages else len(frame)
         while begin < len(frame):
@@ -210,14 +211,6 @@ def _payload(events: Sequence[Event]) -> bytes:
 
     kinds = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
     return b"".join(event.data for event in events if isinstance(event, Frame) and event.opcode in kinds)
-
-
-def _is_text(frame: bytes) -> bool:
-    try:
-        frame.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def split_frames(data: bytes) -> Iterator[bytes]:

@@ -11,17 +11,17 @@ import time
 from dataclasses import dataclass
 
 from support.by_hand import of_queues
+from support.columns import projection_of
 
 from benchmarks.wire_broker import Frames, Renderer
 from spark_stomp.arrow import RowRules, decode_frames
-from spark_stomp.columns import Projection
 from spark_stomp.deadline import Deadline
 from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.options import parse_source_options
 from spark_stomp.receiver import Receiver, ReceiverSettings
 
 _EVERY = 0.05
-_COLUMNS = Projection.of()
+_COLUMNS = projection_of()
 _RULES = RowRules(id_header="message-id", timestamp_unit="ms")
 
 

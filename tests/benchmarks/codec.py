@@ -27,17 +27,17 @@ from functools import partial
 
 import numpy as np
 from stomp.utils import parse_frame
+from support.columns import projection_of
 
 from benchmarks.results import Case, Figures, Goal, Results, add_arguments, describe_round
 from spark_stomp.arrow import RowRules, decode_frames
-from spark_stomp.columns import Projection
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, FrameScanner, Limits, MessageBlock
 
 VERSION = "1.2"
 READ = 1 << 20
 GOALS = {"decoder": 1.0, "scanner": 18.0, "arrow": 22.0}
-COLUMNS = Projection.of()
+COLUMNS = projection_of()
 RULES = RowRules(id_header="message-id", timestamp_unit="ms")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # malloc.h
 LARGE = Limits(max_body=2**31, max_frame=2**31)

@@ -52,16 +52,16 @@ class ReadyMadeReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         import numpy as np
+        from support.columns import projection_of
 
         from benchmarks.wire_broker import Frames, Renderer
         from spark_stomp.arrow import RowRules, decode_frames
-        from spark_stomp.columns import Projection
         from spark_stomp.frame_batch import FrameBatch
 
         frame = Renderer(Frames(self._body)).render(1, 1)
         count = max(1, min(_MOST_ROWS, _BYTES // len(frame)))
         ends = np.arange(1, count + 1, dtype=np.int64) * len(frame)
         block = FrameBatch(frame * count, ends, 0, 0, "1.2", receiver="r")
-        batch = decode_frames(block, Projection.of(*self._columns), RowRules(None, "ms"))
+        batch = decode_frames(block, projection_of(*self._columns), RowRules(None, "ms"))
         for sent in range(0, partition.value, count):
             yield batch.slice(0, min(count, partition.value - sent))

@@ -19,11 +19,11 @@ from support.brokers.fixtures import (
     on_every_release,
     on_rabbitmq_and_others_in_soak,
 )
+from support.columns import projection_of
 from support.driven import Run, bodies, publish, send_rows
 from support.spark import Recorder, Running, stomp_stream
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.columns import Projection
 from spark_stomp.errors import BrokerError, StompError, TooManyMessages
 from spark_stomp.options import parse_batch_options
 from spark_stomp.spark.readers import StompBatchReader
@@ -129,7 +129,7 @@ class TestLooking:
 
 def look(broker: Broker, queue: str, **options: Any) -> list[bytes]:
     given = broker.options(destination=queue, idleTimeout="2s", **options)
-    reader = StompBatchReader(parse_batch_options(given), Projection.of("body"))
+    reader = StompBatchReader(parse_batch_options(given), projection_of("body"))
     parts = [part for partition in reader.partitions() for part in reader.read(partition)]
     return [row["body"] for part in parts for row in part.to_pylist()]
 

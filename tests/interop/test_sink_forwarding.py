@@ -30,7 +30,7 @@ Pairs = list[tuple[str, str]]
 
 def publish(broker: Broker, queue: str, headers: Iterable[tuple[str, str]]) -> None:
     """A message for each header that the broker lets a producer set, as any STOMP client may send it."""
-    own = dialect_named(broker.dialect).send_headers(queue)
+    own = dialect_named(broker.dialect).queue_headers
     options = sink_options(broker.url, **broker.credentials).connection
     never = {*SEND_OWNS, *CHECKED}
     waiting = [pair for pair in headers if pair[0] not in never and pair not in own]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.brokers import RabbitMQ
 from support.brokers.rabbitmq import OldRabbitMQ
+from support.columns import projection_of
 from support.driven import Json, Row, Run, publish
 from support.proxy import FaultProxy, Way
 from support.streams import messages_of, new_stream
@@ -20,7 +21,6 @@ from support.waiting import wait_until
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers.rabbitmq import stream_name
-from spark_stomp.columns import Projection
 from spark_stomp.errors import DestinationRefused, StreamTruncated
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.receiver import stream_ends
@@ -57,7 +57,7 @@ def offsets(rows: list[Row]) -> list[int]:
 def read(broker: RabbitMQ, stream: str, **options: Any) -> list[Row]:
     """The rows of a batch read."""
     given = parse_batch_options(broker.options(**{"destination": stream, **options}))
-    projection = Projection.of("body", "stream_offset")
+    projection = projection_of("body", "stream_offset")
     settings = RowSettings.of(given, projection)
     return [
         row

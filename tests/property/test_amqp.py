@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from support.amqp import compound, long, section, short, wide
+from support.columns import projection_of
 
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.arrow.amqp import NotAmqp, read_content
 from spark_stomp.brokers import dialect_named
-from spark_stomp.columns import Projection
 from spark_stomp.frame_batch import FrameBatch
 
 Encoded = tuple[bytes, Any]
@@ -105,7 +105,7 @@ def test_many_are_read_as_one_is(messages: list[tuple[bytes, bool]]) -> None:
     ends = [sum(map(len, frames[: count + 1])) for count in range(len(frames))]
     rules = RowRules(None, "s", marks=dialect_named("rabbitmq").bodies)
     found = decode_frames(
-        FrameBatch(b"".join(frames), ends, 0, 0, "1.2"), Projection.of("body"), rules, Counter()
+        FrameBatch(b"".join(frames), ends, 0, 0, "1.2"), projection_of("body"), rules, Counter()
     )
     found.validate(full=True)
     assert found.column("body").to_pylist() == expected

@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.codec import decode
+from support.columns import projection_of
 
 from spark_stomp.arrow.columns import charset_of
 from spark_stomp.arrow.decode import RowRules, decode_frames
-from spark_stomp.columns import SOURCE_COLUMNS, Projection
+from spark_stomp.columns import SOURCE_COLUMNS
 from spark_stomp.errors import ProtocolError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import NEED_DATA, VERSIONS, Frame, FrameScanner, MessageBlock, escape
 
-EVERYTHING = Projection.of(*(column.name for column in SOURCE_COLUMNS))
-AS_TEXT = Projection.of("body", body_as_string=True)
+EVERYTHING = projection_of(*(column.name for column in SOURCE_COLUMNS))
+AS_TEXT = projection_of("body", body_as_string=True)
 RULES = RowRules(id_header="message-id", timestamp_unit="ms", body_decode_errors="null")
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 

@@ -16,7 +16,6 @@ from spark_stomp.protocol import ClientConfig, ClientConnection, ServerConfig, S
 from spark_stomp.protocol.session import (
     BEAT,
     CLIENT_TABLE,
-    CLOSE,
     DISCONNECT_RECEIPT,
     EOF,
     SERVER_TABLE,
@@ -47,7 +46,7 @@ LEADS = {
     "CONNECTED": S.CONNECTED,
     "DISCONNECT": S.DISCONNECTING,
     "ERROR": S.FAILED,
-    **dict.fromkeys((DISCONNECT_RECEIPT, CLOSE), S.CLOSED),
+    DISCONNECT_RECEIPT: S.CLOSED,
 }
 
 
@@ -91,7 +90,7 @@ def server_in(state: S) -> ServerConnection:
     if state is S.DISCONNECTING:
         feed(connection, SERVER.wire["DISCONNECT"])
     if state is S.CLOSED:
-        connection.close()
+        feed(connection, None)
     if state is S.FAILED:
         connection.error("no")
     return connection
@@ -140,10 +139,9 @@ SERVER = Side(
     server_in,
     local={
         "CONNECTED": lambda s: s.accept(0.0, session="s"),
-        "MESSAGE": lambda s: s.message((("message-id", "m"),), b""),
+        "MESSAGE": lambda s: s.message_raw(b"MESSAGE\nmessage-id:m\n\n\0"),
         "RECEIPT": lambda s: s.receipt("r"),
         "ERROR": lambda s: s.error("no"),
-        CLOSE: lambda s: s.close(),
     },
     wire={
         "CONNECT": b"CONNECT\naccept-version:1.2\nhost:/\n\n\0",
@@ -153,12 +151,12 @@ SERVER = Side(
         BEAT: b"\n",
     },
     legal={
-        S.IDLE: {"CONNECT", "STOMP", "ERROR", CLOSE, BEAT},
-        S.CONNECTING: {"CONNECTED", "ERROR", CLOSE},
-        S.CONNECTED: {*REQUESTS, "DISCONNECT", "MESSAGE", "RECEIPT", "ERROR", CLOSE, BEAT},
-        S.DISCONNECTING: {"RECEIPT", "ERROR", CLOSE, BEAT},
-        S.CLOSED: {CLOSE},
-        S.FAILED: {CLOSE},
+        S.IDLE: {"CONNECT", "STOMP", "ERROR", BEAT},
+        S.CONNECTING: {"CONNECTED", "ERROR"},
+        S.CONNECTED: {*REQUESTS, "DISCONNECT", "MESSAGE", "RECEIPT", "ERROR", BEAT},
+        S.DISCONNECTING: {"RECEIPT", "ERROR", BEAT},
+        S.CLOSED: set(),
+        S.FAILED: set(),
     },
     unread={S.CONNECTING, S.CLOSED, S.FAILED},
     refusal=b"ERROR\n",
@@ -181,8 +179,7 @@ class TestEveryState:
             connection = self.made(side, state)
             if step in side.legal[state]:
                 act(connection)
-                sent = b"" if step == CLOSE else step.encode()
-                assert connection.data_to_send().partition(b"\n")[0] == sent
+                assert connection.data_to_send().partition(b"\n")[0] == step.encode()
                 assert connection.state is after(state, step)
             else:
                 with pytest.raises(LocalProtocolError):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_stomp.brokers.destinations import Naming
+from spark_stomp.brokers.outgoing import Outgoing
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import SinkRowError
 from spark_stomp.protocol import Limits
@@ -74,19 +75,21 @@ def rules(draw: st.DrawFn) -> SendRules:
         ttl=draw(ttl),
         dedup_key=draw(st.sampled_from([(), ("own",), ("content_type", "own")])),
         dedup_header="id",
-        left_out=HeaderNames(
-            frozenset({"left", draw(st.sampled_from(["kind", "persistent", "x"]))}),
-            ("k",),
-            frozenset({"kind"}),
+        outgoing=Outgoing(
+            HeaderNames(
+                frozenset({"left", draw(st.sampled_from(["kind", "persistent", "x"]))}),
+                ("k",),
+                frozenset({"kind"}),
+            ),
+            draw(st.sampled_from([(), VALUES])),
+            reply_name=draw(st.sampled_from(["", "a(.*)", "(v)"])),
+            encoded=draw(st.sampled_from([None, ("own", "v", b"a")])),
+            max_header_name=draw(st.sampled_from([12, 99])),
         ),
-        values=draw(st.sampled_from([(), VALUES])),
-        reply_name=draw(st.sampled_from(["", "a(.*)", "(v)"])),
-        encoded=draw(st.sampled_from([None, ("own", "v", b"a")])),
         unescaped=version in ("1.0", "lenient") and draw(st.booleans()),
         on_error="drop",
         text=draw(st.booleans()),
         limits=draw(st.sampled_from([Limits(), LIMITS])),
-        max_header_name=draw(st.sampled_from([12, 99])),
         most_messages=draw(st.integers(1, 6)),
         most_bytes=draw(st.sampled_from([1, 300, 1 << 20])),
     )

@@ -19,6 +19,7 @@ from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.sink.write import TaskResult, send_batches
 from spark_stomp.source.offsets import Offset
 from spark_stomp.spark.readers import StompStreamReader
+from support.columns import projection_of
 from support.waiting import PATIENCE, wait_until
 
 Json = dict[str, Any]
@@ -133,7 +134,7 @@ class Run:
             **options,
             **{key: str(value) for key, value in further.items()},
         }
-        projection = columns if isinstance(columns, Projection) else Projection.of(*columns)
+        projection = columns if isinstance(columns, Projection) else projection_of(*columns)
         self.reader = StompStreamReader(parse_source_options(given), projection)
         self.start: Json = self.reader.initialOffset()
         self.end = self.start

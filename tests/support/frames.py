@@ -13,16 +13,17 @@ from typing import Any
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import dialect_named
-from spark_stomp.columns import SOURCE_COLUMNS, Projection
+from spark_stomp.columns import SOURCE_COLUMNS
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import parse_source_options
 from spark_stomp.protocol import NEED_DATA, Frame, FrameScanner, MalformedMessage, MessageBlock
 from spark_stomp.source.reads import RowSettings
+from support.columns import projection_of
 
 FOLDER = Path(__file__).parents[1] / "data" / "frames"
 # Without those that say who read the frame and when, and the one that has all lines of its head.
 _WITHOUT = ("received_at", "header_history", "receiver", "sequence", "stream_offset", "rescued")
-_COLUMNS = Projection.of(*(column.name for column in SOURCE_COLUMNS if column.name not in _WITHOUT))
+_COLUMNS = projection_of(*(column.name for column in SOURCE_COLUMNS if column.name not in _WITHOUT))
 Json = dict[str, Any]
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from spark_stomp.columns import SINK_COLUMNS, SOURCE_COLUMNS, Projection
-from spark_stomp.errors import SchemaError
+from spark_stomp.columns import SINK_COLUMNS, SOURCE_COLUMNS
 
 
 def test_columns_and_types_are_those_of_every_release() -> None:
@@ -21,8 +18,3 @@ def test_columns_and_types_are_those_of_every_release() -> None:
 
 def test_every_column_says_what_it_means() -> None:
     assert all(column.meaning for column in SOURCE_COLUMNS + SINK_COLUMNS)
-
-
-def test_a_projection_of_an_unknown_name() -> None:
-    with pytest.raises(SchemaError, match="did you mean `headers`"):
-        Projection.of("header")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_page import option_meanings
 from support.options import problems
 
 import spark_stomp
@@ -726,7 +727,7 @@ class TestDeclarations:
     @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
     def test_complete(self, option: Option) -> None:
         assert re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", option.key)
-        assert option.scopes and option.kind.allowed and option.meaning.endswith(".")
+        assert option.scopes and option.kind.allowed and option_meanings()[option].endswith(".")
         assert not (option.missing and option.default)
         if option.default is not None:
             assert option.kind.parse(option.default) == option.default_value

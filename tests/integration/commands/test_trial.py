@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
@@ -205,7 +206,7 @@ FAULTS = {
             "prefetch": "no: 8 of 8 came; asked for 3 by prefetch-count",
             REDELIVERED: "yes: 6 of 6 un-acked messages",
         },
-        kind=subscribing(window=None),
+        kind=subscribing(window=sys.maxsize),
     ),
     "forgets": Fault(
         {

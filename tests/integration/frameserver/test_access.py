@@ -425,3 +425,18 @@ def test_what_listens_there_is_no_frame_server(answer: bytes) -> None:
         with pytest.raises(FrameServerError, match="is no frame server of this release"):
             list(fetch(address, TICKET))
         report(address, [("k", "d", "", 1)])
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="this platform names the option otherwise")
+@pytest.mark.parametrize("name", ["TCP_KEEPIDLE", "TCP_KEEPALIVE"])
+def test_tcp_asks_after_a_minute_whether_the_other_machine_is_there(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The second name of the option is that of macOS."""
+    option = socket.TCP_KEEPIDLE
+    monkeypatch.delattr(socket, "TCP_KEEPIDLE")
+    monkeypatch.setattr(socket, name, option, raising=False)
+    with socket.socket() as made:
+        wire.prepare(made)
+        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert made.getsockopt(socket.IPPROTO_TCP, option) == 60

@@ -25,10 +25,11 @@ MOST = 64
 TASK = """
 import json, os, resource, sys
 import pyarrow as pa
-from spark_stomp.columns import SOURCE_COLUMNS, Projection
+from spark_stomp.columns import SOURCE_COLUMNS
 from spark_stomp.frameserver import FrameServerAddress, RangeTicket
 from spark_stomp.options import parse_source_options
 from spark_stomp.source.reads import FrameRanges, RowSettings, read_ranges
+from support.columns import projection_of
 
 def memory(name):
     (line,) = [line for line in open("/proc/self/status") if line.startswith(name)]
@@ -36,7 +37,7 @@ def memory(name):
 
 port, token, tasks, most = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
 options = parse_source_options({"url": "stomp://a", "destination": "/queue/a"})
-settings = RowSettings.of(options, Projection.of(*(column.name for column in SOURCE_COLUMNS)))
+settings = RowSettings.of(options, projection_of(*(column.name for column in SOURCE_COLUMNS)))
 written, rows = open(os.devnull, "wb"), 0
 def run(low, high):
     global rows

@@ -13,13 +13,13 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from support.columns import projection_of
 from support.scripted import CLOSE, OURS, RabbitMQ, ScriptedBroker, header_of, message, opened
 from support.tcp import stomp_server
 from support.waiting import wait_until
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import subscription_id
-from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.errors import (
@@ -49,7 +49,7 @@ def looks(where: str | Callable[[socket.socket], None], **options: Any) -> Itera
 
     From the broker at this URL, or from one that a test scripts.
     """
-    rows = RowSettings(Projection.of("body"), None, "error")
+    rows = RowSettings(projection_of("body"), None, "error")
     with ExitStack() as stack:
         url = where if isinstance(where, str) else stack.enter_context(stomp_server(where))
         for block, dialect in browse(parsed(url, **options)):
@@ -310,9 +310,9 @@ def test_a_topic_is_refused_as_in_a_stream(devbroker: DevBroker, broker: str, to
     assert seen(devbroker, destination=topic, broker=broker, allowLoss="true") == []
     # While Spark plans.
     with pytest.raises(UnsupportedError, match=f"{topic} is a topic"):
-        StompBatchReader(parsed("stomp://127.0.0.1:1", destination=topic), Projection.of("body"))
+        StompBatchReader(parsed("stomp://127.0.0.1:1", destination=topic), projection_of("body"))
     loss = parsed("stomp://127.0.0.1:1", destination=topic, allowLoss="true")
-    assert StompBatchReader(loss, Projection.of("body"))
+    assert StompBatchReader(loss, projection_of("body"))
 
 
 # --- a slow broker, and a slow consumer
@@ -436,7 +436,7 @@ class TestMalformed:
         devbroker.publish(QUEUE, b"bad", raw=self.BAD)
         devbroker.publish(QUEUE, b"last")
         options = parsed(devbroker.url, broker=broker, onMalformed="column")
-        reader = StompBatchReader(options, Projection.of("body", "malformed", "sequence"))
+        reader = StompBatchReader(options, projection_of("body", "malformed", "sequence"))
         batches = [batch for part in reader.partitions() for batch in reader.read(part)]
         rows = [row for batch in batches for row in batch.to_pylist()]
         assert [bool(row["malformed"]) for row in rows] == [False, True, False]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.columns import projection_of
 from support.options import source_options
 from support.release import spark_release
 from support.waiting import wait_until
 
-from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, MalformedMessageError, StompError
 from spark_stomp.receiver import Receiver, ReceiverStatus
@@ -42,7 +42,7 @@ class Idle:
 
         monkeypatch.setattr(Receiver, "status", counted)
         given = source_options(url, json.dumps(QUEUES), **options)
-        self.reader = reader(given, Projection.of("body"))
+        self.reader = reader(given, projection_of("body"))
         self.end: dict[str, Any] = self.reader.initialOffset()
         wait_until(self._looks_at_nothing, what="an idle query")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.columns import projection_of
 from support.driven import MODES, Run
 from support.options import source_options
 from support.waiting import wait_until
 
-from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import MalformedMessageError, OptionError
 from spark_stomp.frame_batch import FrameBatch
@@ -106,12 +106,12 @@ class TestTheColumnIsRequired:
     def test_by_the_options_that_fill_it(self, key: str) -> None:
         options = source_options("stomp://h", **{key: "column"})
         with pytest.raises(OptionError, match=rf"{key} = column needs the column `malformed`.*\.schema\("):
-            RowSettings.of(options, Projection.of("body"))
-        assert RowSettings.of(options, Projection.of("body", "malformed"))
+            RowSettings.of(options, projection_of("body"))
+        assert RowSettings.of(options, projection_of("body", "malformed"))
 
     def test_by_no_other(self) -> None:
-        assert RowSettings.of(source_options("stomp://h"), Projection.of("body"))
-        assert RowSettings.of(source_options("stomp://h"), Projection.of("body", "malformed"))
+        assert RowSettings.of(source_options("stomp://h"), projection_of("body"))
+        assert RowSettings.of(source_options("stomp://h"), projection_of("body", "malformed"))
 
 
 class TestIdsOfAnEarlierRun:

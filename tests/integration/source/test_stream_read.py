@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from itertools import islice
 
 import pytest
+from support.columns import projection_of
 from support.scripted import ScriptedBroker, Stream, header_of, message
 from support.tcp import stomp_server
 
 from spark_stomp.arrow import decode_frames
-from spark_stomp.columns import Projection
 from spark_stomp.errors import MalformedMessageError, StreamTimeout, StreamTruncated, UnsupportedError
 from spark_stomp.options import SourceOptions, parse_batch_options
 from spark_stomp.source.reads import RowSettings, read_stream, tail_stream
@@ -33,7 +33,7 @@ def read(stream: Stream, **options: str) -> list[str]:
     """The stable id of each row."""
     found: list[str] = []
     with parsed(stream.broker, **{"startingOffsets": "earliest", **options}) as given:
-        settings = RowSettings.of(given, Projection.of("stable_id"))
+        settings = RowSettings.of(given, projection_of("stable_id"))
         for batch, dialect in read_stream(given, NAME):
             rows = decode_frames(batch, settings.projection, settings.rules(dialect, "a"))
             found += rows.column("stable_id").to_pylist()

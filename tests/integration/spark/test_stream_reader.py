@@ -16,11 +16,11 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from support.columns import projection_of
 from support.driven import QueryStatus, log_entry, status_of
 from support.options import source_options
 from support.waiting import PATIENCE, wait_until
 
-from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
     CheckpointMismatch,
@@ -49,7 +49,7 @@ class Spark:
     """Makes the calls of one run and keeps what was returned."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        self.reader = StompStreamReader(source_options(url, **options), Projection.of("body"))
+        self.reader = StompStreamReader(source_options(url, **options), projection_of("body"))
         self.start: Json = self.reader.initialOffset()
 
     @property

@@ -9,13 +9,13 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
+from support.columns import projection_of
 from support.driven import status_of
 from support.options import source_options
 from support.scripted import Stream
 from support.tcp import stomp_server
 from support.waiting import wait_until
 
-from spark_stomp.columns import Projection
 from spark_stomp.deadline import Deadline
 from spark_stomp.errors import StreamTimeout, StreamTruncated
 from spark_stomp.options import SourceOptions
@@ -45,7 +45,7 @@ def begin(stream: Stream) -> Iterator[Start]:
         def begin(starting: str = "earliest", **options: Any) -> StompStreamReader:
             given = {"startingOffsets": starting, "idleTimeout": "200ms", **options}
             chosen = source_options(url, NAME, **given)
-            reader = StompStreamReader(chosen, Projection.of("stream_offset"))
+            reader = StompStreamReader(chosen, projection_of("stream_offset"))
             undo.callback(reader.stop)
             return reader
 

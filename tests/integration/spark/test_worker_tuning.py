@@ -7,9 +7,9 @@ import os
 import socket
 
 import pytest
+from support.columns import projection_of
 from support.options import source_options
 
-from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.spark import worker_tuning
 from spark_stomp.spark.readers import StompStreamReader
@@ -21,7 +21,7 @@ def test_the_process_that_receives_looks_at_all_objects_rarely(devbroker: DevBro
     before = gc.get_threshold()
     if before[2] != 10:
         pytest.skip("this Python has no such threshold")
-    reader = StompStreamReader(source_options(devbroker.url), Projection.of("body"))
+    reader = StompStreamReader(source_options(devbroker.url), projection_of("body"))
     try:
         assert gc.get_threshold() == before
         reader.latestOffset()

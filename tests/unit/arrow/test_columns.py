@@ -15,7 +15,7 @@ from spark_stomp.arrow.columns import (
     body_text,
     charset_of,
     gather,
-    header_map,
+    header_lines,
     text_of,
     timestamps,
     unescape,
@@ -41,7 +41,7 @@ def test_names_that_are_texts_of_python() -> None:
         columns.strings(["x", "a", "", "b"]).slice(1),
         pa.concat_arrays([names[:1], names[1:]]),
     ):
-        made = header_map(
+        made = header_lines(
             HeaderLines(np.array([0, 2, 3], np.int32), keys, names), pa.map_(pa.string(), pa.string())
         )
         made.validate(full=True)

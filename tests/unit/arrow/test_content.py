@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from support.amqp import compound, section, short
+from support.columns import projection_of
 
 from spark_stomp.arrow import Flaw, RowRules, decode_frames
 from spark_stomp.arrow.content import open_frame
 from spark_stomp.brokers import dialect_named
-from spark_stomp.columns import Projection
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import read_message
 from spark_stomp.source.reads import RowSettings
@@ -32,7 +32,7 @@ def rows(
     broker: str, *frames: bytes, amqp: bool = True, text: bool = False
 ) -> tuple[list[Row], Mapping[Flaw, int]]:
     flaws: Counter[Flaw] = Counter()
-    projection = Projection.of(*COLUMNS, body_as_string=text)
+    projection = projection_of(*COLUMNS, body_as_string=text)
     settings = RowSettings(projection, None, "column" if text else "error", decodes_amqp=amqp)
     ends = [sum(map(len, frames[: count + 1])) for count in range(len(frames))]
     batch = FrameBatch(b"".join(frames), ends, 0, 0, "1.2", broker)
@@ -282,7 +282,7 @@ class TestHeadersThatAreNoText:
         flaws: Counter[Flaw] = Counter()
         rules = RowRules(None, "ms", marks=replace(dialect_named("activemq").bodies))
         batch = FrameBatch(one := frame(b"", length=False), [len(one)], 0, 0, "1.2", "activemq")
-        decode_frames(batch, Projection.of("destination"), rules, flaws)
+        decode_frames(batch, projection_of("destination"), rules, flaws)
         assert not flaws
 
 

@@ -9,15 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.columns import projection_of
 
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.arrow import decode as module
 from spark_stomp.arrow.decode import read_rows
-from spark_stomp.columns import SOURCE_COLUMNS, Projection
+from spark_stomp.columns import SOURCE_COLUMNS
 from spark_stomp.frame_batch import Ends, FrameBatch
 
 RULES = RowRules(id_header="JMSMessageID", timestamp_unit="s")
-ALL = Projection.of(*(column.name for column in SOURCE_COLUMNS))
+ALL = projection_of(*(column.name for column in SOURCE_COLUMNS))
 RECEIVED = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.timezone.utc)
 FRAME = (
     b"MESSAGE\ndestination:/queue/x\nmessage-id:m-%d\nJMSMessageID:j-%d\ncontent-type:text/plain\n"
@@ -66,13 +67,13 @@ def test_ends_of_any_kind_and_a_time_for_each_frame(kind: Callable[[list[int]], 
     first, second = FRAME % (1, 1, 1), FRAME % (2, 2, 2)
     ends = kind([len(first), len(first + second)])
     batch = FrameBatch(first + second, ends, 0, np.array([5, 7]), "1.2", receiver="epoch-1")
-    rows = decode_frames(batch, Projection.of("message_id", "received_at"), RULES)
+    rows = decode_frames(batch, projection_of("message_id", "received_at"), RULES)
     assert rows.column("message_id").to_pylist() == ["m-1", "m-2"]
     assert rows.column("received_at").cast(pa.int64()).to_pylist() == [5, 7]
 
 
 def test_the_projection_says_which_columns_and_in_what_order() -> None:
-    chosen = Projection.of("sequence", "body", "message_id", body_as_string=True)
+    chosen = projection_of("sequence", "body", "message_id", body_as_string=True)
     batch = decode_frames(frame_batch(*(FRAME % (i, i, i) for i in range(3))), chosen, RULES)
     assert batch.schema.equals(chosen.arrow_schema)
     assert batch.to_pylist()[2] == {"sequence": 43, "body": "body 2", "message_id": "m-2"}
@@ -82,7 +83,7 @@ class TestStreams:
     """The offset is a column, and the stable id is the stream's name with it; by either path."""
 
     rules = RowRules("message-id", "s", stream="a", offset_header="x-stream-offset")
-    columns = Projection.of("stream_offset", "stable_id")
+    columns = projection_of("stream_offset", "stable_id")
 
     # One of another layout, a repeat, and an escape need the exact path.
     @pytest.mark.parametrize("exact", [b"", b"x:y\n", b"x-stream-offset:9\n", b"x:\\c\n"])
@@ -93,7 +94,7 @@ class TestStreams:
         assert rows == [{"stream_offset": one, "stable_id": f"a@{one}"} for one in (7, 8, 12)]
 
     def test_a_malformed_one_too_unless_it_has_none(self) -> None:
-        projection = Projection.of("stream_offset", "stable_id", "malformed")
+        projection = projection_of("stream_offset", "stable_id", "malformed")
         for lines, row in (
             (b"bad\nx-stream-offset:7\n", {"stream_offset": 7, "stable_id": "a@7"}),
             (b"bad\n", {"stream_offset": None, "stable_id": None}),
@@ -109,7 +110,7 @@ class TestStreams:
 
 
 def test_no_stable_id_without_a_header_for_it() -> None:
-    batch = decode_frames(frame_batch(FRAME % (1, 2, 3)), Projection.of("stable_id"), RowRules(None, "ms"))
+    batch = decode_frames(frame_batch(FRAME % (1, 2, 3)), projection_of("stable_id"), RowRules(None, "ms"))
     assert batch.to_pylist() == [{"stable_id": None}]
 
 
@@ -125,7 +126,7 @@ def test_plain_frames_never_take_the_exact_path(decoded: list[int]) -> None:
 
 def test_a_large_body_is_not_copied() -> None:
     raw = frame_batch(b"MESSAGE\na:b\n\n" + b"x" * 100_000 + b"\0")
-    body = decode_frames(raw, Projection.of("body"), RULES).column("body")
+    body = decode_frames(raw, projection_of("body"), RULES).column("body")
     address = np.frombuffer(raw.data, np.uint8).ctypes.data
     assert address <= body.buffers()[2].address < address + len(raw.data)
 
@@ -134,7 +135,7 @@ def test_a_large_body_is_not_copied() -> None:
 def test_the_destination_is_named_as_a_send_names_it(quoted: bool, name: str) -> None:
     frames = frame_batch(b"MESSAGE\ndestination:/queue/caf%C3%A9\n\n\0")
     rules = replace(RULES, quoted_names=quoted)
-    (row,) = decode_frames(frames, Projection.of("destination", "headers"), rules).to_pylist()
+    (row,) = decode_frames(frames, projection_of("destination", "headers"), rules).to_pylist()
     assert row == {"destination": name, "headers": [("destination", "/queue/caf%C3%A9")]}
 
 

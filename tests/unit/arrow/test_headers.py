@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.columns import projection_of
 
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.arrow.headers import (
@@ -16,7 +17,6 @@ from spark_stomp.arrow.headers import (
     line_feeds,
     uniform_headers,
 )
-from spark_stomp.columns import Projection
 from spark_stomp.errors import FrameSyntaxError, MalformedMessageError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import Frame
@@ -44,7 +44,7 @@ def batch(*frames: bytes, reason: str | None = "[CODE] why") -> FrameBatch:
 
 
 def rows(of: FrameBatch, *columns: str, text: bool = False) -> list[dict[str, object]]:
-    projection = Projection.of(*columns, body_as_string=text)
+    projection = projection_of(*columns, body_as_string=text)
     return list(decode_frames(of, projection, RULES).to_pylist())
 
 
@@ -86,7 +86,7 @@ class TestMalformed:
     def test_a_body_that_is_no_text_has_its_reason_in_the_same_column(self) -> None:
         rules = RowRules(id_header=None, timestamp_unit="ms", body_decode_errors="column")
         of = batch(b"MESSAGE\n\n\xff\0", b"MESSAGE\n\ngood\0", reason=None)
-        projection = Projection.of("malformed", "body", body_as_string=True)
+        projection = projection_of("malformed", "body", body_as_string=True)
         found = decode_frames(of, projection, rules).to_pylist()
         assert [row["body"] for row in found] == [None, "good"]
         assert found[0]["malformed"].startswith("[STOMP_BODY_UNDECODABLE] ") and found[1]["malformed"] is None

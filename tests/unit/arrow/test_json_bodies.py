@@ -156,12 +156,12 @@ def test_no_frames() -> None:
 LAZY = """
 import sys
 from spark_stomp.arrow import Flaw, RowRules, decode_frames
-from spark_stomp.columns import Projection
+from support.columns import projection_of
 from spark_stomp.frame_batch import FrameBatch
 
 raw = b"MESSAGE\\n\\n{}\\0"
 for text in (False, True):
-    chosen = Projection.of("body", body_as_string=text)
+    chosen = projection_of("body", body_as_string=text)
     decode_frames(FrameBatch(raw, [len(raw)], 0, 0, "1.2"), chosen, RowRules(None, "ms"))
 assert not {name for name in sys.modules if name.startswith("spark_stomp.arrow.json")}
 """

@@ -13,10 +13,11 @@ import sys
 from collections import Counter
 from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import dialect_named
-from spark_stomp.columns import SOURCE_COLUMNS, Projection
+from spark_stomp.columns import SOURCE_COLUMNS
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.options import parse_source_options
 from spark_stomp.source.reads import RowSettings
+from support.columns import projection_of
 
 HEADS = (
     b"MESSAGE\\ndestination:/queue/a\\nmessage-id:1\\ntimestamp:5\\nredelivered:false\\ncontent-type:text/plain\\n\\n",
@@ -25,7 +26,7 @@ HEADS = (
 options = parse_source_options({"url": "stomp://a", "destination": "/queue/a"})
 for name in ("rabbitmq", "activemq", "artemis", "generic"):
     for as_string in (False, True):
-        projection = Projection.of(*(column.name for column in SOURCE_COLUMNS), body_as_string=as_string)
+        projection = projection_of(*(column.name for column in SOURCE_COLUMNS), body_as_string=as_string)
         rules = RowSettings.of(options, projection).rules(dialect_named(name), "r")
         for heads in (HEADS[:1] * 5, HEADS):
             frames = [head + b"body\\0" for head in heads]

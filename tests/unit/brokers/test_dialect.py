@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+from support.columns import projection_of
 from support.options import sink_options
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import DIALECTS, Dialect, dialect_for, dialect_named
-from spark_stomp.columns import Projection
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.source.journal_log import stable_ids
@@ -89,9 +89,10 @@ def test_artemis_is_told_what_is_a_queue() -> None:
     assert ("subscription-type", "ANYCAST") in artemis.subscribe_headers("/queue/a", 50)
     assert ("subscription-type", "MULTICAST") in artemis.subscribe_headers("/topic/a", 50)
     assert "subscription-type" not in dict(artemis.subscribe_headers("a", 50))
-    assert artemis.send_headers("/queue/a") == (("destination-type", "ANYCAST"),)
-    assert artemis.send_headers("/topic/a") == ()
-    assert dialect_named("activemq").send_headers("/queue/a") == ()
+    assert artemis.queue_headers == (("destination-type", "ANYCAST"),)
+    assert artemis.naming.is_short_queue_name("/queue/a")
+    assert not artemis.naming.is_short_queue_name("/topic/a")
+    assert dialect_named("activemq").queue_headers == ()
 
 
 def test_the_stable_part_of_an_id() -> None:
@@ -124,7 +125,7 @@ def test_an_id_of_artemis_has_the_time_of_its_own_frame(
     ends = [len(other), len(other + frame), len(other + frame + other)]
     batch = FrameBatch(other + frame + other, ends, 0, 0, "1.2", "artemis")
     assert stable_ids(batch, None) == [b"11@1", stable, b"11@1"]
-    settings = RowSettings(Projection.of("stable_id"), None, "error")
+    settings = RowSettings(projection_of("stable_id"), None, "error")
     rows = decode_frames(batch, settings.projection, settings.rules(dialect_named("artemis")))
     assert rows.column("stable_id")[1].as_py() == (None if stable is None else stable.decode())
 
@@ -275,10 +276,13 @@ class TestKinds:
             dialect = typed("artemis", said)
             assert ("subscription-type", routing) in dialect.subscribe_headers("prices", 1)
             assert dialect.subscribe_headers("prices::mine", 2) == (("consumer-window-size", "16384"),)
-        assert typed("artemis", "queue").send_headers("prices") == (("destination-type", "ANYCAST"),)
-        for destination in ("prices::mine", "/topic/prices"):
-            assert typed("artemis", "queue").send_headers(destination) == ()
-        assert typed("artemis", "topic").send_headers("prices") == ()
+        for said, destination, needs in (
+            ("queue", "prices", True),
+            ("queue", "prices::mine", False),
+            ("queue", "/topic/prices", False),
+            ("topic", "prices", False),
+        ):
+            assert typed("artemis", said).naming.is_short_queue_name(destination) is needs
 
     def test_the_sink_warns_of_what_is_said_to_be_a_topic(self) -> None:
         assert typed("artemis", "topic").unrouted("prices") is not None

@@ -26,7 +26,7 @@ def test_what_an_error_says(
 
 
 def test_the_repr_of_a_login_holds_no_secret() -> None:
-    request = ConnectRequested("u", "/", ("1.2",), (0, 0), "s3cret", (("passcode", "s3cret"),))
+    request = ConnectRequested("u", "s3cret", (("passcode", "s3cret"),))
     assert "s3cret" not in repr(request)
 
 

@@ -183,7 +183,7 @@ class TestReading:
     def test_the_lines_that_follow_the_rules(self, version: str) -> None:
         readable = read_malformed(b"\n\n" + BAD, version)
         found = {"destination": "/q", "message-id": "m", "ack": "7", "id": "s", "content-length": "4"}
-        assert readable == (tuple(found.items()), b"bo\0y")
+        assert readable == Frame("MESSAGE", tuple(found.items()), b"bo\0y")
 
     def test_of_countless_lines_the_first_and_those_that_become_columns(self) -> None:
         lines = b"".join(b"%d:\n" % number for number in range(1_100))
@@ -192,7 +192,7 @@ class TestReading:
         assert headers[999:] == (("999", ""), ("destination", "/q"))
 
     def test_a_body_that_looks_like_a_head_stays_a_body(self) -> None:
-        assert read_malformed(b"MESSAGE\r\nx\r\n\r\na:b\n\n\0", "1.2") == ((), b"a:b\n\n")
+        assert read_malformed(b"MESSAGE\r\nx\r\n\r\na:b\n\n\0", "1.2") == Frame("MESSAGE", (), b"a:b\n\n")
 
     def test_a_value_that_is_no_text_is_readable(self) -> None:
         readable = read_malformed(b"MESSAGE\nx\ny:\xff\0\ncontent-length:0\n\n\0", "1.2")

@@ -45,9 +45,8 @@ class TestConnect:
     def test_is_asked_and_answered(self, command: bytes) -> None:
         data = b"\naccept-version:1.0,1.2\nhost:h\nlogin:u\npasscode: p\nheart-beat:30,5\nx:y\n\n\0"
         connection, request = self.request(command + data)
-        assert (request.login, request.passcode, request.host) == ("u", " p", "h")
-        assert (request.versions, request.heartbeat) == (("1.0", "1.2"), (30, 5))
-        assert ("x", "y") in request.headers
+        assert (request.login, request.passcode) == ("u", " p")
+        assert {("host", "h"), ("x", "y")} <= {*request.headers}
         assert (connection.state, connection.version) == (SessionState.CONNECTING, None)
         connection.accept(0.0, session="s1")
         assert connection.data_to_send() == (
@@ -63,8 +62,7 @@ class TestConnect:
         assert events(connection) == [Frame("SEND", (("destination", "a\\tb"),))]
 
     def test_a_client_that_names_no_versions_speaks_1_0_and_is_told_none(self) -> None:
-        connection, request = self.request(b"CONNECT\nheart-beat:5,5\n\n\0")
-        assert request.versions == ()
+        connection, _ = self.request(b"CONNECT\nheart-beat:5,5\n\n\0")
         connection.accept(0.0, session="s1")
         assert connection.data_to_send() == b"CONNECTED\nsession:s1\nserver:x/1\n\n\0\n"
         assert (connection.version, connection.heartbeat) == ("1.0", (0, 0))

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from support.codec import decode
 
+from spark_stomp.brokers.outgoing import Outgoing
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import (
     BrokerError,
@@ -19,7 +20,7 @@ from spark_stomp.errors import (
     SinkRowError,
 )
 from spark_stomp.protocol import Frame, Limits
-from spark_stomp.protocol.encoder import ValueRule
+from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 from spark_stomp.sink.encoder import RowEncoder
 from spark_stomp.sink.rules import SendRules, TimeToLive
 from spark_stomp.sink.window import EncodedSlice, receipt_id
@@ -235,10 +236,13 @@ RULES: dict[str, Any] = {
     "limits": LIMITS,
     "columns": (("content_type", "content-type"), ("priority", "priority")),
     "ttl": TimeToLive("t", False, None),
-    "values": (
-        ValueRule("priority", "0*[0-9]", "be from 0 to 9"),
-        ValueRule("t", "[0-9]+", "be a number"),
-        ValueRule("kept", "(?s:.*\n.*)", "be one line", allowed=False),
+    "outgoing": Outgoing(
+        HeaderNames(frozenset()),
+        (
+            ValueRule("priority", "0*[0-9]", "be from 0 to 9"),
+            ValueRule("t", "[0-9]+", "be a number"),
+            ValueRule("kept", "(?s:.*\n.*)", "be one line", allowed=False),
+        ),
     ),
 }
 
@@ -383,7 +387,7 @@ class TestDeadLetters:
             "priority": [4, 12],
         }
         columns = tuple((name, name) for name in ("order", "persistent", "priority"))
-        rules = {"values": RULES["values"], "on_error": "deadletter", "dead_letter": "/dead"}
+        rules = {"outgoing": RULES["outgoing"], "on_error": "deadletter", "dead_letter": "/dead"}
         good, bad = frames(rows, columns=columns, dedup_key=("order",), dedup_header="id", **rules)
         assert (bad.get("destination"), bad.get("order")) == ("/dead", "7")
         assert bad.get("id") == good.get("id") is not None
@@ -394,7 +398,8 @@ class TestDeadLetters:
         said = ("priority", "expires", "expiration", "persistent", "command", "dead-letter-from", "a")
         rows = {"body": [b""], "headers": [[(name, "1") for name in said]], "order": pa.array([1])}
         headers = (("expires", "1"), ("expiration", "1"), ("own", "1"))
-        left_out = {"columns": (("order", "command"),), "left_out": frozenset({"command"})}
+        outgoing = Outgoing(HeaderNames(frozenset({"command"})), ())
+        left_out = {"columns": (("order", "command"),), "outgoing": outgoing}
         dead = {"on_error": "deadletter", "dead_letter": "/dead"}
         (letter,) = frames(rows, destination=None, headers=headers, **left_out, **dead)
         kept = ["destination", "own", "a", "dead-letter-reason", "receipt", "content-length"]

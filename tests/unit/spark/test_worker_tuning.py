@@ -14,9 +14,10 @@ from zipfile import ZipFile
 from zipimport import zipimporter
 
 import pytest
+from support.columns import projection_of
 from support.options import sink_options, source_options
 
-from spark_stomp.columns import Projection, SinkColumns
+from spark_stomp.columns import SinkColumns
 from spark_stomp.spark import worker_tuning
 from spark_stomp.spark.readers import StompStreamReader
 from spark_stomp.spark.writers import StompStreamWriter
@@ -77,7 +78,7 @@ def test_a_task_expects_its_input_once_it_has_its_reader_or_writer(
     """Spark sends the pickle of either as the first, and then the partition or the rows."""
     url = "stomp://127.0.0.1:1"
     made = {
-        "spark.readers": StompStreamReader(source_options(url), Projection.of("body")),
+        "spark.readers": StompStreamReader(source_options(url), projection_of("body")),
         "spark.writers": StompStreamWriter(sink_options(url), SinkColumns(("body",), False)),
     }
     pickled, expected = pickle.dumps(made[module]), []
