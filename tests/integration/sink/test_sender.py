@@ -224,7 +224,7 @@ class TestARowThatIsRefused:
         )
         with sending(broker.serve) as sender:
             figures = self.write(sender, [QUEUE] * 4, onError="drop")
-        assert (figures.dropped, figures.confirmed) == (1, 3)
+        assert (figures.dropped, figures.confirmed, broker.connections) == (1, 3, 3)
 
     def test_after_the_second_one_in_a_row_there_is_a_pause(self) -> None:
         """Of destinations that refuse one after the other."""
@@ -275,7 +275,7 @@ class TestARowThatIsRefused:
         broker = ScriptedBroker(b"x", asked)
         with sending(broker.serve) as sender:
             figures = self.write(sender, [QUEUE, self.NO, QUEUE], onError="drop")
-        assert (figures.dropped, figures.confirmed) == (1, 2)
+        assert (figures.dropped, figures.confirmed, broker.connections) == (1, 2, 3)
 
     @pytest.mark.rule("S.5", "S.9")
     @pytest.mark.parametrize("named", [False, True])
