@@ -35,15 +35,15 @@ from spark_stomp.receiver import (
     Deliveries,
     Log,
     LookReading,
-    Place,
     Receiver,
     ReceiverSettings,
-    Stream,
     StreamDeliveries,
+    StreamProgress,
     StreamReading,
+    StreamStart,
+    ask_stream_ends,
     began_anew,
-    begin_of,
-    stream_ends,
+    stream_start,
     unknowns,
 )
 from spark_stomp.transport.standing import standing
@@ -391,12 +391,12 @@ def tail_stream(
     """
     show_notes(options)
     options = replace(options, starting_offsets=StreamPositions("latest"))
-    end = stream_ends(options, [destination]).get(destination, 0)
+    end = ask_stream_ends(options, [destination]).get(destination, 0)
     begin = max(0, end - count)
     if begin == end and not follows:
         return
     # Not a number, which would be the first one wanted: retention may have deleted that.
-    receiver, deliveries, changed = _receiver(options, destination, Place(f"offset={begin}"))
+    receiver, deliveries, changed = _receiver(options, destination, StreamStart(f"offset={begin}"))
 
     def seconds_left(since: float) -> float | None:
         status = receiver.status()
@@ -412,7 +412,7 @@ def tail_stream(
 
 
 def _receiver(
-    options: SourceOptions, destination: str, begin: Place
+    options: SourceOptions, destination: str, begin: StreamStart
 ) -> tuple[Receiver, StreamDeliveries, threading.Event]:
     """What :func:`take` runs for a read from ``begin`` on."""
     settings, changed = read_settings(options, (destination,)), threading.Event()
@@ -421,12 +421,12 @@ def _receiver(
     return Receiver(settings, deliveries, changed.set, StreamReading), deliveries, changed
 
 
-def _bounds(options: SourceOptions, destination: str) -> tuple[Place, int]:
+def _bounds(options: SourceOptions, destination: str) -> tuple[StreamStart, int]:
     """Where the read begins, and the offset before which it ends."""
     assert options.ending_offsets is not None
-    end = stream_ends(options, [destination]).get(destination, 0)
-    begin = begin_of(options, destination)
-    if began_anew(options, destination, Stream(begin), end):
+    end = ask_stream_ends(options, [destination]).get(destination, 0)
+    begin = stream_start(options, destination)
+    if began_anew(options, destination, StreamProgress(begin), end):
         begin = FIRST
     wanted = options.ending_offsets.of(destination)
     if not isinstance(wanted, int):

@@ -9,7 +9,15 @@ from spark_stomp.brokers.rabbitmq import STREAM_FILTERS, stream_name
 from spark_stomp.errors import StompError
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
-from spark_stomp.receiver import LATEST, Log, ReceiverSettings, StreamDeliveries, at, begin_of, stream_ends
+from spark_stomp.receiver import (
+    LATEST,
+    Log,
+    ReceiverSettings,
+    StreamDeliveries,
+    ask_stream_ends,
+    start_at,
+    stream_start,
+)
 from spark_stomp.source.logs import Shares, Statuses, rows_of
 from spark_stomp.source.offsets import STREAM, LogEnd
 from spark_stomp.source.planning import Available
@@ -60,10 +68,10 @@ class StreamLog:
 
     def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
         if (end := planned or known) is None:
-            self._deliveries.begin_at(begin_of(self._options, self.destination))
+            self._deliveries.begin_at(stream_start(self._options, self.destination))
         else:
             low = known.next if known is not None and known.id == end.id else end.base
-            self._deliveries.begin_at(at(low), end.id, wanted=end.next)
+            self._deliveries.begin_at(start_at(low), end.id, wanted=end.next)
 
     def stop_at(self, end: int | None) -> None:
         """Batches end at the offset ``end``, where the stream ended when the run began; None: nowhere."""
@@ -102,7 +110,7 @@ def find_ends(options: SourceOptions, streams: Sequence[str]) -> dict[str, int]:
     retry = Retry(options.reconnect, time.monotonic())
     while True:
         try:
-            return stream_ends(options, streams)
+            return ask_stream_ends(options, streams)
         except StompError as error:
             delay = retry.next_delay(error, time.monotonic())
             # This is the first that connects, or about the first: a refused login is a mistake.

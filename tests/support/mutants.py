@@ -111,11 +111,11 @@ J.16  journal.journal:Journal._writing                   drops _failure
 # Streams of RabbitMQ
 R.1   receiver.stream_reading:StreamDeliveries.receive_from puts offset + 1 for offset
 R.2   source.stream_log:StreamLog.begin                  never planned
-R.3   receiver.stream:Stream.brought                     returns 0
+R.3   receiver.stream:StreamProgress.brought             returns 0
 R.4   source.stream_log:StreamLog.begin                  always end
 R.5   source.stream_log:StreamLog.available              without min
 R.6   receiver.stream_reading:StreamReading._check_gap  never earliest
-R.6   receiver.stream:Stream.ends_at                     returns False
+R.6   receiver.stream:StreamProgress.note_end            returns False
 R.7   receiver.stream_reading:StreamReading._has_room   returns True
 R.8   receiver.stream_offsets:require_streams            returns None
 # The sink

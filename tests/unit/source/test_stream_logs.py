@@ -256,7 +256,7 @@ class TestTheEndOfARun:
         first = one.available(INITIAL)[0]
         assert (first.low, first.high) == (7, 10)
         end = one.end(INITIAL)
-        one.a.stream.is_there()
+        one.a.stream.note_end_known()
         assert self.complete(one, end) == [True, False]
         assert one.available(end)[0].new == 0
 
@@ -290,7 +290,7 @@ class TestTheEndOfARun:
         one.stop_at(10)
         assert self.complete(one, start) == [False, False]
         assert one.available(start)[0].new == 0
-        one.a.stream.is_there()
+        one.a.stream.note_end_known()
         if starting == "latest":
             one.b.locate(12)
         assert self.complete(one, start) == complete
@@ -363,7 +363,7 @@ def test_a_login_that_is_refused_when_a_run_asks_for_the_ends_is_said_at_once(
     def refused(*_: object) -> dict[str, int]:
         raise LoginRefused("b:1 refused CONNECT: no")
 
-    monkeypatch.setattr(stream_log, "stream_ends", refused)
+    monkeypatch.setattr(stream_log, "ask_stream_ends", refused)
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it is tried again"))
     with pytest.raises(LoginRefused):
         find_ends(source_options("stomp://b", A, startingOffsets="earliest"), [A])
