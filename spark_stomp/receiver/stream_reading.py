@@ -150,7 +150,7 @@ class StreamReading(Reading):
         """No offset comes twice."""
 
     @property
-    def _narrows(self) -> bool:
+    def _limits_unacked(self) -> bool:
         return False
 
     def is_full(self) -> bool:
@@ -210,7 +210,7 @@ class StreamReading(Reading):
         if self._handle_to_ack and self._has_room and not connection.ended:
             connection.session.ack_raw(self._handle_to_ack)
             self._handle_to_ack = ()
-        elif self._receiver.connections.connected and not self.achieved and self._quiet() >= self._look_after:
+        elif self._state.connections.connected and not self.achieved and self._quiet() >= self._look_after:
             self._check_end(connection)
         return False
 
@@ -225,7 +225,7 @@ class StreamReading(Reading):
                 # Retention has deleted all messages, or the stream was declared anew: the next one will say.
                 self._look_after = 2 * self._quiet()
         self._deliveries.stream.note_end_known()
-        self._receiver.notify()
+        self._state.notify()
 
     def _judge_end(self, end: int | None, connection: Connection) -> None:
         """The stream ends at ``end``, as this node says; None if it has no messages.

@@ -16,7 +16,7 @@ from spark_stomp.receiver.dedup import DedupIndex, RememberedKeys
 def held(*keys: MessageKey) -> Block:
     """A block of messages with these keys."""
     batch = FrameBatch(b"", [0] * len(keys), 0, 0, "1.2")
-    return Block(batch, [one.id for one in keys], made=list(keys))
+    return Block(batch, [one.id for one in keys], made_keys=list(keys))
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ class TestHeld:
         one, other = held(*keys[:3]), held(keys[3])
         index.add(keys[:3], one)
         index.add(keys[3:], other)
-        one.ids, one.made = [b"1"], keys[:1]
+        one.ids, one.made_keys = [b"1"], keys[:1]
         rest = held(*keys[1:3])
         index.move([b"1", b"1"], one, rest)
         assert index.find(keys) == dict(

@@ -26,7 +26,7 @@ FIGURES = Standing(True, 5, 3, 2)
 NOT_ANSWERED = UnsupportedError("it may not ask")
 AWAY = ConnectFailed("nobody listens")
 BROKER = {"dialect": dialect_named("activemq"), "peer": "b:61613"}
-UP = ConnectionStatus().subscribed(1.0, **BROKER)
+UP = ConnectionStatus().after_subscribe(1.0, **BROKER)
 
 
 def receiver(*queues: str, connection: ConnectionStatus = UP) -> ReceiverStatus:
@@ -127,7 +127,7 @@ def test_streams_are_not_asked_for(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    "connection", [ConnectionStatus(), UP.failed(AWAY, 2.0)], ids=["not yet subscribed", "lost"]
+    "connection", [ConnectionStatus(), UP.after_failure(AWAY, 2.0)], ids=["not yet subscribed", "lost"]
 )
 def test_nothing_is_asked_without_a_connection(broker: Broker, connection: ConnectionStatus) -> None:
     standings(receiver("/queue/a", connection=connection)).ask()
@@ -200,7 +200,7 @@ class TestTheEndOfARun:
         assert asking.withheld(1_001.5) == 0
 
     def test_rabbitmq_is_asked_for_longer(self, broker: Broker) -> None:
-        up = ConnectionStatus().subscribed(1.0, dialect_named("rabbitmq"), "b:61613")
+        up = ConnectionStatus().after_subscribe(1.0, dialect_named("rabbitmq"), "b:61613")
         asking = self.ending(receiver("/queue/a", connection=up))
         for self.now, withheld in ((1_004.9, None), (1_005.0, 5)):
             asking.ask()
@@ -304,7 +304,7 @@ def test_a_count_of_the_first_seconds_shows_that_the_broker_counts(
     now = [1_001.0]
     for clock in ("time", "monotonic"):
         monkeypatch.setattr(f"spark_stomp.source.standings.time.{clock}", lambda: now[0])
-    connected = receiver("/queue/a", connection=ConnectionStatus().subscribed(1_000.0, **BROKER))
+    connected = receiver("/queue/a", connection=ConnectionStatus().after_subscribe(1_000.0, **BROKER))
     given_up: list[str] = []
     asking = Standings(
         source_options("stomp://b:61613", '["/queue/a"]'),

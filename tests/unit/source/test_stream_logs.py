@@ -199,7 +199,7 @@ class TestCommits:
         assert not one.logs.commit(at(a=(name, 7)))
         with pytest.raises(RangeUnavailable, match="asks again for messages from 6 on, but those below 7"):
             one.logs.tickets(Range(f"{STREAM}a", name, 6, 21))
-        assert one.a.due(1_000) is None
+        assert one.a.take_acks(1_000) is None
         assert one.a.inbox.memory_bytes == SIZE
 
     def test_of_another_log_or_stream_free_nothing(self) -> None:

@@ -26,8 +26,8 @@ from spark_stomp.status.receivers import Observed, Waiting
 RECEIVER = ReceiverStatus(
     "/queue/a#1", True, 0, 0, 0, 0, 60.0, window_full=False, failure=None, destinations=("/queue/a",)
 )
-LOST = ConnectionStatus(connected=True).failed(ConnectionLost("it is gone"), 90.0)
-REFUSED = ConnectionStatus().failed(LoginRefused("the login of guest is refused"), 90.0)
+LOST = ConnectionStatus(connected=True).after_failure(ConnectionLost("it is gone"), 90.0)
+REFUSED = ConnectionStatus().after_failure(LoginRefused("the login of guest is refused"), 90.0)
 
 
 def call(new: int = 0, mode: Mode = Mode.STREAMING, *, answered: bool = True, **more: Any) -> OffsetCall:
