@@ -133,7 +133,7 @@ class Receiver:
             reading.useless = error
             self.wake()
 
-    def keep(self, queues: frozenset[str]) -> None:
+    def add_forgetful(self, queues: frozenset[str]) -> None:
         """What comes by these queues stays if the connection breaks. They stay known."""
         self._state.forgetful |= queues
 

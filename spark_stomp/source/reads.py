@@ -142,7 +142,7 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
     """
     show_notes(options)
     # One receiver, so that maxMessages counts all messages.
-    settings = read_settings(replace(options, connections=1), options.destinations)
+    settings = batch_read_settings(replace(options, connections=1), options.destinations)
     deliveries = Deliveries(settings.max_buffered_bytes, Log(DedupIndex()), settings.name)
     changed = threading.Event()
     receiver = Receiver(settings, deliveries, changed.set, LookReading)
@@ -156,7 +156,7 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
             withheld.update(_withheld(options, look, receiver.status().connection.peer))
         return seconds
 
-    yield from take(receiver, deliveries, changed, seconds_left)
+    yield from run_receiver(receiver, deliveries, changed, seconds_left)
     _warn(options, look)
     if withheld:
         log.warning(
@@ -240,12 +240,12 @@ def show_notes(options: SourceOptions) -> None:
         log.warning("%s", note)
 
 
-def read_settings(options: SourceOptions, destinations: tuple[str, ...]) -> ReceiverSettings:
+def batch_read_settings(options: SourceOptions, destinations: tuple[str, ...]) -> ReceiverSettings:
     """The settings of the receiver of a batch read."""
     return ReceiverSettings(f"{listed(destinations)}#look", destinations, options, of_batch=True)
 
 
-def take(
+def run_receiver(
     receiver: Receiver,
     deliveries: Deliveries,
     changed: threading.Event,
@@ -367,7 +367,7 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
         return None if _is_complete(deliveries, end, most) else deadline.left()
 
     count = 0
-    for batch, dialect in take(receiver, deliveries, changed, seconds_left):
+    for batch, dialect in run_receiver(receiver, deliveries, changed, seconds_left):
         upto = min(batch.end, end, batch.first_number + most - count)
         if upto > batch.first_number:
             count += upto - batch.first_number
@@ -405,7 +405,7 @@ def tail_stream(
         silent = max(since, status.last_active) + options.idle_timeout
         return None if _is_complete(deliveries, end, count) else silent - time.monotonic()
 
-    for batch, dialect in take(receiver, deliveries, changed, seconds_left):
+    for batch, dialect in run_receiver(receiver, deliveries, changed, seconds_left):
         upto = batch.end if follows else min(batch.end, end)
         if upto > batch.first_number:
             yield batch.part(batch.first_number, upto), dialect
@@ -414,8 +414,8 @@ def tail_stream(
 def _receiver(
     options: SourceOptions, destination: str, begin: StreamStart
 ) -> tuple[Receiver, StreamDeliveries, threading.Event]:
-    """What :func:`take` runs for a read from ``begin`` on."""
-    settings, changed = read_settings(options, (destination,)), threading.Event()
+    """What :func:`run_receiver` runs for a read from ``begin`` on."""
+    settings, changed = batch_read_settings(options, (destination,)), threading.Event()
     deliveries = StreamDeliveries(settings.max_buffered_bytes, settings.name)
     deliveries.begin_at(begin)
     return Receiver(settings, deliveries, changed.set, StreamReading), deliveries, changed

@@ -18,7 +18,7 @@ from spark_stomp.receiver import (
     start_at,
     stream_start,
 )
-from spark_stomp.source.logs import Shares, Statuses, rows_of
+from spark_stomp.source.logs import Shares, Statuses, row_counts
 from spark_stomp.source.offsets import STREAM, LogEnd
 from spark_stomp.source.planning import Available
 from spark_stomp.status.receivers import RowCounts
@@ -53,15 +53,15 @@ class StreamLog:
         return self._deliveries.log
 
     @property
-    def received(self) -> int | None:
+    def received_end(self) -> int | None:
         return self._deliveries.stream.next
 
     @property
     def rows(self) -> RowCounts:
-        return rows_of([self._deliveries])
+        return row_counts([self._deliveries])
 
     @property
-    def pinned(self) -> LogEnd | None:
+    def end_to_name(self) -> LogEnd | None:
         """The end that the stream had when a query with ``startingOffsets=latest`` began."""
         begin, base = self._deliveries.stream.place, self._deliveries.stream.base
         return LogEnd(self.id, base, base) if begin == LATEST and base is not None else None

@@ -30,7 +30,7 @@ _CONTRACT = """
 2.5   source.memory_log:MemoryLog.take                   never pending
 2.6   receiver.blocks:Block.attach                       drops pinned
 # A lost range is empty, is never filled again and is never ACKed
-3.1   source.logs:Logs.missing                           always JOURNAL
+3.1   source.logs:Logs.refuse_missing                    always JOURNAL
 3.2   source.logs:Logs.ranges                            always one.id
 3.3   frameserver.client:fetch                           never ticket.high
 3.4   receiver.log:Log.readable                          never committed
@@ -159,7 +159,7 @@ TestInMemory      receiver.log:Log.add                          shifts end
 TestInMemory      receiver.log:new_id                           returns "0"
 TestInMemory      receiver.blocks:Inbox.take                    puts self._waiting.pop for _waiting.popleft
 TestInMemory      source.memory_log:MemoryLog.take              never pending
-TestWithJournal   source.logs:Logs.read                         puts one.received for high
+TestWithJournal   source.logs:Logs.read                         puts one.received_end for high
 TestWithJournal   receiver.deliveries:Deliveries.pin_next       drops pinned
 # What is known again
 TestInMemory      receiver.blocks:Inbox.discard                 never but

@@ -185,7 +185,7 @@ class TestAPlannedBatch:
         lost = Range(f"{STREAM}c", "e", 5, 9)
         error = pytest.raises(StreamTruncated, match="offsets 5 to 8 of the stream c")
         with nullcontext() if tolerant else error:
-            one.logs.missing(lost)
+            one.logs.refuse_missing(lost)
         assert ("offsets 5 to 8" in caplog.text) == tolerant
 
 
@@ -210,9 +210,9 @@ class TestCommits:
 
     def test_what_was_received(self) -> None:
         one = run("latest")
-        assert one.logs.received() == INITIAL
+        assert one.logs.received_end() == INITIAL
         one.receive(one.a, 5)
-        assert one.logs.received() == at(a=(one.a.log.id, 6))
+        assert one.logs.received_end() == at(a=(one.a.log.id, 6))
 
 
 @pytest.mark.rule("R.4")
