@@ -145,7 +145,7 @@ def quick_logins(monkeypatch: pytest.MonkeyPatch) -> None:
 def quick_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """After 0.3 s of silence a stream has ended here, and after 0.6 s an empty one is empty."""
     monkeypatch.setattr(stream_offsets, "_QUIET", 0.3)
-    monkeypatch.setattr(stream_offsets.stream_ends, "__defaults__", ("", 0.6))
+    monkeypatch.setattr(stream_offsets.ask_stream_ends, "__defaults__", ("", 0.6))
 
 
 @pytest.fixture(autouse=True)

@@ -43,7 +43,7 @@ from spark_stomp.options import (
     parse_source_options,
 )
 from spark_stomp.quoting import line, shown
-from spark_stomp.receiver import begin_of, disconnect, require_streams
+from spark_stomp.receiver import disconnect, require_streams, stream_start
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.queues import QueueMissing, is_queue
@@ -188,7 +188,7 @@ def _destination(connection: Connection, options: ConnectionOptions, source: Sou
     for stream in source.streams:
         require_streams(dialect)
         yield stream, f"stream, id {subscription_id(stream)}"
-        yield "  begins at", f"{begin_of(source, stream).header}, if the checkpoint does not say"
+        yield "  begins at", f"{stream_start(source, stream).header}, if the checkpoint does not say"
     for settings in ReceiverSettings.of(source):
         if settings.of_stream:
             continue

@@ -76,7 +76,7 @@ from spark_stomp.options.connection_options import TlsOptions
 from spark_stomp.options.fields import options_of
 from spark_stomp.quoting import counted, line, listed, shown
 from spark_stomp.receiver import disconnect
-from spark_stomp.source.waiting import nothing_new
+from spark_stomp.source.waiting import nothing_new_text
 from spark_stomp.status.figure import Status
 from spark_stomp.transport import open_connection
 from spark_stomp.transport.connect import at_peer
@@ -344,7 +344,7 @@ def _with_report(found: Diagnosis, status: Status, report: _BrokerReport, silenc
     unacked = sum(one.get("unacked") or 0 for one in _receivers(status))
     idle = runs and status.get("waiting_on") == "broker" and not unacked
     if idle and report.standing is not None:
-        waiting = nothing_new(waits([report.standing], len(_receivers(status))))
+        waiting = nothing_new_text(waits([report.standing], len(_receivers(status))))
         found = diagnose({**status, "waiting_for": waiting}, silence)
     if idle and report.withheld and found.health is Health.FINE and age(status.get("waiting_since")) > _IDLE:
         return replace(found, health=Health.WITHHELD)

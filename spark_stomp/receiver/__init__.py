@@ -12,7 +12,7 @@ from spark_stomp.receiver.look_reading import LookReading
 from spark_stomp.receiver.reading import DISCONNECT_TIMEOUT, disconnect
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.status import ReceiverStatus
-from spark_stomp.receiver.stream import FIRST, LATEST, Place, Stream, at, begin_of
-from spark_stomp.receiver.stream_offsets import require_streams, stream_ends
+from spark_stomp.receiver.stream import FIRST, LATEST, StreamProgress, StreamStart, start_at, stream_start
+from spark_stomp.receiver.stream_offsets import ask_stream_ends, require_streams
 from spark_stomp.receiver.stream_reading import StreamDeliveries, StreamReading, began_anew
 from spark_stomp.receiver.subscription import ReceiverSettings, unknowns

@@ -92,26 +92,26 @@ class AckQueue:
         return min((at for at in (new, again) if at is not None), default=None)
 
     @property
-    def _awaited(self) -> list[_Group]:
+    def _open_groups(self) -> list[_Group]:
         return [group for group in self._groups if not group.confirmed]
 
     @property
     def awaited(self) -> int:
         """How many groups of ACKs were sent and have no receipt yet."""
-        return len(self._awaited)
+        return len(self._open_groups)
 
     @property
     def unconfirmed(self) -> list[bytes]:
         """The handles of all ACKs that were sent and have no receipt yet, in the order of sending."""
-        return [handle for group in self._awaited for handle in group.acks.handles]
+        return [handle for group in self._open_groups for handle in group.acks.handles]
 
     @property
     def next_deadline(self) -> float | None:
         """When the next awaited receipt is overdue; None if no receipt is awaited."""
-        return min((group.deadline for group in self._awaited), default=None)
+        return min((group.deadline for group in self._open_groups), default=None)
 
     @property
-    def pending(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether any ACK is due, or was sent and is not confirmed."""
         return bool(self._groups or self._again or self._new)
 
@@ -156,7 +156,7 @@ class AckQueue:
         """A redelivered message, which came with this handle, may be ACKed."""
         self._again.append((key, handle))
 
-    def next_acks(self, most: int) -> Acks | None:
+    def take_acks(self, most: int) -> Acks | None:
         """Take the handles that are due, those of redelivered messages first; None if nothing is due.
 
         Takes at most ``most`` of these, and at most ``most`` of new messages. Call :meth:`sent` next.
@@ -178,7 +178,7 @@ class AckQueue:
         return acks
 
     def sent(self, receipt: str, deadline: float) -> None:
-        """The ACKs that :meth:`next_acks` returned were sent; the last one asks for ``receipt``.
+        """The ACKs that :meth:`take_acks` returned were sent; the last one asks for ``receipt``.
 
         ``deadline`` is when this receipt is overdue, by the clock of
         :meth:`~spark_stomp.receiver.pause.BoundedReader.receipt_deadline`.
@@ -190,7 +190,7 @@ class AckQueue:
 
         Receipts may come in any order. The receipt of a later group does not confirm an earlier one.
         """
-        group = next((group for group in self._awaited if group.receipt == receipt), None)
+        group = next((group for group in self._open_groups if group.receipt == receipt), None)
         if group is None:
             return None
         group.confirmed = True

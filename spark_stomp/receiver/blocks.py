@@ -24,7 +24,7 @@ from spark_stomp.protocol import frame_content
 Keys = list[MessageKey | None]
 
 
-class Queue(Protocol):
+class AckTaker(Protocol):
     """What takes the ACKs of one connection, until that is ``closed``."""
 
     closed: bool
@@ -34,7 +34,7 @@ class Queue(Protocol):
 
 
 # A delivery that waits until its message may be ACKed: the queue of its connection, the key, and the handle.
-_Waiting = tuple[Queue, MessageKey, bytes]
+_Waiting = tuple[AckTaker, MessageKey, bytes]
 
 
 @dataclass(slots=True, eq=False)
@@ -47,11 +47,11 @@ class Block:
         ids: their stable ids; None if their connection collected no ids.
         numbered: whether a log has given them numbers; they wait in the inbox until then.
         inbox: the inbox of their receiver; None if an earlier run received them.
-        queue: the ACKs of the connection that brought them; None if that has ended, or in an earlier run.
+        ack_queue: the ACKs of the connection that brought them; None if that has ended, or in an earlier run.
         handles: their ack handles on that connection.
         again: their redeliveries, by the frame's index in this block.
         confirmed: how many of ``handles`` have a receipt.
-        made: their message keys; None until they are made, before the data is removed.
+        made_keys: their message keys; None until they are made, before the data is removed.
         pinned: it stays if its connection breaks, because another delivery hangs on it, or because it is
             being written to the journal.
         remembered: its keys are remembered, and it is no longer in the log.
@@ -62,11 +62,11 @@ class Block:
     ids: Ids | None
     numbered: bool = False
     inbox: Inbox | None = None
-    queue: Queue | None = None
+    ack_queue: AckTaker | None = None
     handles: Sequence[bytes] = ()
     again: dict[int, list[_Waiting]] = field(default_factory=dict)
     confirmed: int = 0
-    made: Keys | None = None
+    made_keys: Keys | None = None
     pinned: bool = False
     remembered: bool = False
     subscriptions: frozenset[bytes | None] = frozenset()
@@ -84,7 +84,7 @@ class Block:
         return self.numbered and self.batch.end <= mark
 
     @property
-    def nameless(self) -> int:
+    def without_id(self) -> int:
         """How many of its messages have no stable id."""
         return len(self) if self.ids is None else self.ids.count(None)
 
@@ -96,8 +96,8 @@ class Block:
     def keys(self, start: int, stop: int) -> Keys:
         """The message keys of the frames [start, stop), counted within this block, which must have ids."""
         assert self.ids is not None
-        if self.made is not None:
-            return self.made[start:stop]
+        if self.made_keys is not None:
+            return self.made_keys[start:stop]
         batch = self.batch
         part = batch.part(batch.first_number + start, batch.first_number + stop)
         return frame_keys(part, self.ids[start:stop])
@@ -110,8 +110,8 @@ class Block:
     def make_keys(self) -> None:
         """Make the message keys, before the data is removed. This needs no lock."""
         batch = self.batch
-        if self.made is None and self.ids is not None and batch.data:
-            self.made = frame_keys(batch, self.ids)
+        if self.made_keys is None and self.ids is not None and batch.data:
+            self.made_keys = frame_keys(batch, self.ids)
 
     def find(self, names: Collection[bytes]) -> Iterator[tuple[MessageKey, HeldAt]]:
         """The key and the place of each frame that has one of these stable ids."""
@@ -123,7 +123,7 @@ class Block:
                 yield from ((key, HeldAt(self, one)) for one, key in enumerate(keys, at[begin]) if key)
                 begin = index
 
-    def attach(self, at: int, queue: Queue, key: MessageKey, handle: bytes) -> None:
+    def attach(self, at: int, queue: AckTaker, key: MessageKey, handle: bytes) -> None:
         """The frame ``at`` was redelivered. The block stays from now on, even if its connection breaks."""
         self.pinned = True
         live = [waiting for waiting in self.again.get(at, ()) if not waiting[0].closed]
@@ -136,8 +136,8 @@ class Block:
         """
         first = self.batch.first_number
         start, stop = max(low - first, 0), min(high - first, len(self))
-        if self.queue is not None and self.handles:
-            self.queue.push(self, start, stop)
+        if self.ack_queue is not None and self.handles:
+            self.ack_queue.push(self, start, stop)
         for at in sorted(self.again):
             for queue, key, handle in self.again.pop(at) if at < stop else ():
                 if not queue.closed:

@@ -138,7 +138,7 @@ class DedupIndex:
         names: defaultdict[Block, set[bytes]] = defaultdict(set)
         found: dict[MessageKey, HeldAt | None] = {}
         for key in filter(None, keys):
-            if any(key in remembered for remembered in self._remembered):
+            if any(key in remembered for remembered in self._key_sets):
                 found[key] = None
             held = self._held.get(key.id)
             block = held.get(key) if isinstance(held, OrderedDict) else held
@@ -156,7 +156,7 @@ class DedupIndex:
         elif held is not None:
             oldest = next(iter(held))
         else:
-            oldest = next(filter(None, (keys.oldest(key.id) for keys in self._remembered)), None)
+            oldest = next(filter(None, (keys.oldest(key.id) for keys in self._key_sets)), None)
         return oldest is not None and oldest != key and oldest._replace(body=key.body) == key
 
     def _shared(self, ids: Ids, block: Block, now: Block | None = None) -> Iterator[MessageKey]:
@@ -172,10 +172,10 @@ class DedupIndex:
     @property
     def remembered(self) -> int:
         """How many committed messages are remembered."""
-        return sum(map(len, self._remembered))
+        return sum(map(len, self._key_sets))
 
     @property
-    def _remembered(self) -> tuple[RememberedKeys, RememberedKeys, RememberedKeys]:
+    def _key_sets(self) -> tuple[RememberedKeys, RememberedKeys, RememberedKeys]:
         return self._unconfirmed, self._older, self._confirmed
 
     @property

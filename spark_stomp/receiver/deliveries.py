@@ -126,7 +126,7 @@ class Deliveries:
                         self._index.note(rest.ids or (), rest)
                 self._expect_doubles(ended)
             for block in self.inbox.all:
-                block.queue, block.handles = None, ()
+                block.ack_queue, block.handles = None, ()
                 if block.is_below(self.log.ackable):
                     self.log.free(block, confirmed=False)
 
@@ -151,7 +151,7 @@ class Deliveries:
             block.subscriptions = self._unproved.came(frames.subscriptions)
             acks, repeats = self._sort_out(block, frames.acks, marked)
             if block.batch.ends:
-                block.queue, block.handles = self.acks, acks
+                block.ack_queue, block.handles = self.acks, acks
                 self.inbox.put(block)
                 self._index.came(len(block))
                 if acks:
@@ -218,18 +218,18 @@ class Deliveries:
     def acks_pending(self) -> bool:
         """Whether an ACK is due, or was sent and is not confirmed."""
         with self._index.lock:
-            return self.acks.pending
+            return self.acks.has_pending
 
-    def due(self, most: int) -> Acks | None:
+    def take_acks(self, most: int) -> Acks | None:
         """Take the ACKs to send now; None if there are none.
 
         They are for at most ``most`` new messages and as many redelivered ones.
         """
         with self._index.lock:
-            return self.acks.next_acks(most)
+            return self.acks.take_acks(most)
 
     def sent(self, receipt: str, deadline: float) -> None:
-        """The ACKs that :meth:`due` returned were passed to the connection; see :meth:`AckQueue.sent`."""
+        """The ACKs of :meth:`take_acks` were passed to the connection; see :meth:`AckQueue.sent`."""
         with self._index.lock:
             if not self.acks.closed:
                 self.acks.sent(receipt, deadline)
@@ -263,7 +263,7 @@ class Deliveries:
             self.log.add(block)
             count -= len(block)
 
-    def take(self, max_bytes: int) -> list[Block]:
+    def pin_next(self, max_bytes: int) -> list[Block]:
         """The next blocks for the journal, about ``max_bytes``; they are pinned from now on.
 
         Call :meth:`journaled` for each of them before the next call.
@@ -275,7 +275,7 @@ class Deliveries:
             return blocks
 
     def journaled(self, block: Block, position: int) -> None:
-        """A block that :meth:`take` returned is durable in the journal, from ``position`` on."""
+        """A block that :meth:`pin_next` returned is durable in the journal, from ``position`` on."""
         block.make_keys()
         with self._index.lock:
             taken = self.inbox.take()
@@ -331,8 +331,8 @@ class Deliveries:
                 origins.add(origin)
             fresh.append(index)
         self._index.add(new, block)
-        nameless = sum(1 for index in fresh if ids[index] is None)
-        self._count(doubled=self._index.count_second_rows(min(marked, nameless)))
+        without_id = sum(1 for index in fresh if ids[index] is None)
+        self._count(doubled=self._index.count_second_rows(min(marked, without_id)))
         if repeats:
             block.select(fresh)
         return [acks[index] for index in fresh], repeats
@@ -352,8 +352,8 @@ class Deliveries:
     def _expect_doubles(self, queue: AckQueue) -> None:
         """Expect second rows: messages without an id that stay are not recognised when redelivered."""
         for block in self.inbox.all:
-            if block.queue is queue:
-                self._index.expect_doubles(min(block.nameless, len(block) - block.confirmed))
+            if block.ack_queue is queue:
+                self._index.expect_doubles(min(block.without_id, len(block) - block.confirmed))
 
     def _count(self, **more: int) -> None:
         for name, count in more.items():

@@ -78,7 +78,7 @@ class Log:
         They have no ack handles until the broker redelivers them.
         """
         with self.index.lock:
-            block = Block(batch, ids, made=frame_keys(batch, ids))
+            block = Block(batch, ids, made_keys=frame_keys(batch, ids))
             self.add(block, batch.first_number)
             self.unload(block)
             self.index.note(ids, block)
@@ -174,7 +174,7 @@ class Log:
                 if block.inbox is not None:
                     block.inbox.ackable += count
                 if block.is_below(upto) and not block.handles:
-                    self.free(block, confirmed=block.queue is not None)
+                    self.free(block, confirmed=block.ack_queue is not None)
 
     def free(self, block: Block, *, confirmed: bool) -> None:
         """Hold ``block`` no more: its ACKs are ``confirmed``, or its connection is gone after its commit."""

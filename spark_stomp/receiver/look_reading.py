@@ -66,7 +66,7 @@ class LookReading(Reading):
         It ends at ``max_drain_time``, or after ``idle_timeout`` of silence. Silence before the monotonic time
         ``since`` does not count. Any thread may call this.
         """
-        if not self._receiver.connections.connected:
+        if not self._state.connections.connected:
             return math.inf
         if self.complete:
             return None
@@ -121,9 +121,9 @@ class LookReading(Reading):
         self._take(connection, MessageBlock.of_malformed(message))
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
-        if self.complete or self._receiver.stopping.deadline is not None:
+        if self.complete or self._state.stopping.deadline is not None:
             return
-        self._receiver.queues.at_messages(block)
+        self._state.queues.at_messages(block)
         self._refuse_a_last_look(block.delivery_count)
         version, destinations = connection.session.version or "1.0", self._settings.destinations
         # A message that names no subscription is of the only one.

@@ -118,7 +118,7 @@ class QueueCheck:
         try:
             found = self._is_queue(destination)
         except QueueMissing as error:
-            raise _missing(destination) from error
+            raise _missing_error(destination) from error
         if not found:
             raise _not_told(destination, "the login may not read from it, or may have no second connection")
 
@@ -134,7 +134,7 @@ class QueueCheck:
         ask = partial(standing, self._options.connection, dialect, destination, self._connection.peer)
         answer = self._connection.beat_while(ask)
         if not answer.is_there:
-            raise _missing(destination)
+            raise _missing_error(destination)
         if not answer.passing:
             self._lasting.add(destination)
 
@@ -188,7 +188,7 @@ def _not_told(destination: str, why: str) -> UnsupportedError:
     )
 
 
-def _missing(destination: str) -> QueueMissing:
+def _missing_error(destination: str) -> QueueMissing:
     return QueueMissing(
         f"{destination} is not there, and failOnMissingQueue = true is given. Correct the name, declare the "
         "queue, or leave the option out"

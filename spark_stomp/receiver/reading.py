@@ -112,7 +112,7 @@ class Reading:
 
     Attributes:
         connection: None unless it is open.
-        turn, state: what it reads, and how far that is.
+        turn, turn_state: what it reads, and how far that is.
         subscriptions: the destinations by the ids of their subscriptions.
         useless: why the connection is to be given up, although it seems to be there. Any thread may set it.
         subscribed_since, last_active: when it was subscribed, and when the latest frame came, or something
@@ -122,14 +122,14 @@ class Reading:
     retries = True
     """Whether another one may follow if this one ends with an error."""
 
-    def __init__(self, receiver: ReceiverState, turn: Turn, before: Reading | None = None) -> None:
-        self._receiver = receiver
-        self._settings = receiver.settings
-        self._options = receiver.settings.options
-        self._deliveries = receiver.deliveries
-        self._reader = receiver.reader
+    def __init__(self, state: ReceiverState, turn: Turn, before: Reading | None = None) -> None:
+        self._state = state
+        self._settings = state.settings
+        self._options = state.settings.options
+        self._deliveries = state.deliveries
+        self._reader = state.reader
         self.connection: Connection | None = None
-        self.turn, self.state = turn, TurnState(turn)
+        self.turn, self.turn_state = turn, TurnState(turn)
         self.dialect: Dialect = dialect_for(None)
         self.subscriptions: dict[str, str] = {}
         self.useless: StompError | None = None
@@ -143,7 +143,7 @@ class Reading:
     @property
     def is_partial(self) -> bool:
         """Whether silence does not mean that there is nothing more."""
-        return self.state.count > 0 or self.turn.destinations != self._settings.destinations
+        return self.turn_state.count > 0 or self.turn.destinations != self._settings.destinations
 
     def is_full(self) -> bool:
         """Whether the broker sends no more until something is ACKed, as far as the receiver can know."""
@@ -161,7 +161,7 @@ class Reading:
     @property
     def lost(self) -> list[str]:
         """The ids of the subscriptions whose messages the broker does not redeliver, or not all of them."""
-        redelivers, durable, known = self.dialect.redelivers, self._settings.durable, self._receiver.forgetful
+        redelivers, durable, known = self.dialect.redelivers, self._settings.durable, self._state.forgetful
         return [
             name
             for name, one in self.subscriptions.items()
@@ -169,7 +169,7 @@ class Reading:
         ]
 
     @property
-    def _narrows(self) -> bool:
+    def _limits_unacked(self) -> bool:
         """Whether the broker obeys a smaller prefetch."""
         return self.dialect.limits_unacked
 
@@ -177,15 +177,15 @@ class Reading:
         """``error`` ended it."""
         acks = self._deliveries.acks
         since = time.monotonic() - self._reader.active_at(self._asked_at)
-        size = acks.unacked_bytes + self.state.size
+        size = acks.unacked_bytes + self.turn_state.size
         return Ended(
-            unacked=acks.unacked + self.state.count,
+            unacked=acks.unacked + self.turn_state.count,
             given=acks.unacked,
             achieved=self.achieved,
             by_error=may_be_about_a_message(error, since, size),
             acks_sent=acks.awaited > 0,
-            narrows=self._narrows,
-            keeps=not self.lost,
+            limits_unacked=self._limits_unacked,
+            redelivers=not self.lost,
         )
 
     # --- the subscription
@@ -198,8 +198,8 @@ class Reading:
         chosen = {one: self._subscription(one) for one in self.turn.destinations}
         version = session.version or "1.0"
         self.dialect.check_version(version)
-        first = not self._receiver.connections.connections
-        self._receiver.queues.begin(self.dialect, connection, [*chosen], first=first)
+        first = not self._state.connections.connections
+        self._state.queues.begin(self.dialect, connection, [*chosen], first=first)
         # STOMP 1.0 has no client-individual: an ACK covers all earlier messages too. That is safe here,
         # because ACKs go out in the order of delivery, and only for what is committed. A redelivered message
         # that is ACKed ahead of its turn would break the order, so under 1.0 every message counts as new.
@@ -280,9 +280,9 @@ class Reading:
 
     def _choose_window(self) -> None:
         """Choose the prefetch, from the mean size of the frames so far, and log what is risky."""
-        mean, receiver = self._deliveries.inbox.mean_bytes, self._receiver
-        self.window = Window.of(self.dialect, self._settings, self.turn, mean, busy=receiver.busy)
-        if not receiver.connections.connections:
+        mean = self._deliveries.inbox.mean_bytes
+        self.window = Window.of(self.dialect, self._settings, self.turn, mean, busy=self._state.busy)
+        if not self._state.connections.connections:
             for risk in risks(self.dialect, self._settings):
                 log.warning("%s", risk)
 
@@ -301,15 +301,15 @@ class Reading:
         """Receive until the receiver is to stop, or the turn is over."""
         # Messages may have come with the receipts of SUBSCRIBE. The first poll waits for more.
         more_acks = self._send_acks(connection)
-        state, deliveries, most = self.state, self._deliveries, self.window.most(self.subscriptions)
-        while self._receiver.stopping.deadline is None and not self._turn_has_ended():
+        deliveries, most = self._deliveries, self.window.most(self.subscriptions)
+        while self._state.stopping.deadline is None and not self._turn_has_ended():
             if self.useless is not None:
                 raise self.useless
-            timeout = 0.0 if more_acks else state.poll_timeout()
+            timeout = 0.0 if more_acks else self.turn_state.poll_timeout()
             self._handle(connection, self._reader.poll(connection, timeout))
-            if due := state.due(deliveries, most):
+            if due := self.turn_state.take_settled(deliveries, most):
                 self._give(connection, due)
-                self._receiver.notify()
+                self._state.notify()
             # The bytes of an incomplete message end a silence too.
             self.last_active = max(self.last_active, connection.last_frame_byte)
             more_acks = self._send_acks(connection)
@@ -317,14 +317,14 @@ class Reading:
 
     def _turn_has_ended(self) -> bool:
         refused = self._deliveries.inbox.refused
-        return refused is None and self.state.next(self._deliveries, self.achieved, self._quiet())
+        return refused is None and self.turn_state.next(self._deliveries, self.achieved, self._quiet())
 
     def _quiet(self) -> float:
         return time.monotonic() - self._reader.active_at(self.last_active)
 
     def end(self, connection: Connection) -> None:
         """End in order: send the ACKs that are due, await their receipts, DISCONNECT."""
-        deadline = self._receiver.stopping.deadline or Deadline.after(DISCONNECT_TIMEOUT)
+        deadline = self._state.stopping.deadline or Deadline.after(DISCONNECT_TIMEOUT)
         while not deadline.passed:
             more_acks = self._send_acks(connection)
             if not more_acks and not self._deliveries.acks.awaited:
@@ -344,25 +344,25 @@ class Reading:
                 self._deliveries.confirm(event.receipt_id)
                 self._reader.receipt_came()
             elif isinstance(event, Frame):
-                self._receiver.once.warning("stray", "%s", foreign_message(event))
+                self._state.once.warning("stray", "%s", foreign_message(event))
             elif isinstance(event, ErrorReceived):
                 raise connection.error_of(event)
         if events:
-            self._receiver.notify()
+            self._state.notify()
 
     def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
         """Take a malformed message as a row, or refuse it and take no more messages of this connection."""
         if self._options.on_malformed == "column" and message.ack:
             self._take(connection, MessageBlock.of_malformed(message))
         elif self._deliveries.inbox.refused is None:
-            self._give(connection, self.state.take())
+            self._give(connection, self.turn_state.take())
             by = (message.subscription or b"").decode(errors="replace")
             error = message.as_error(self.subscriptions.get(by, self._settings.what))
             self._deliveries.refuse(error, len(message.data))
             log.warning("%s", error)
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
-        if self._deliveries.inbox.refused is not None or self._receiver.stopping.deadline is not None:
+        if self._deliveries.inbox.refused is not None or self._state.stopping.deadline is not None:
             # These messages get no number and no ACK, so they stay on the broker. When the receiver ends,
             # they are read only because the receipts for the last ACKs are behind them.
             return
@@ -374,15 +374,15 @@ class Reading:
         self._take_new(connection, block, version)
         self.last_active = time.monotonic()
         for subject, warning in redelivery_warnings(self.dialect, self._settings, self._deliveries):
-            self._receiver.once.warning(subject, "%s", warning)
+            self._state.once.warning(subject, "%s", warning)
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         """Take the messages of ``block``, which has their handles."""
-        self._receiver.queues.at_messages(block)
+        self._state.queues.at_messages(block)
         if self.dialect.id_separator is not None and self._options.id_header is None:
             # The broker's own ids change with each delivery, so stable ones are made of them.
             block.ids = self.dialect.stable_ids(block.ids, block.times)
-        self._give(connection, self.state.put(block, time.time_ns() // 1_000))
+        self._give(connection, self.turn_state.put(block, time.time_ns() // 1_000))
 
     def _give(self, connection: Connection, blocks: Sequence[tuple[MessageBlock, int]]) -> None:
         version, dialect = connection.session.version or "1.0", self.dialect.name
@@ -396,7 +396,7 @@ class Reading:
         """
         if connection.ended or self._deliveries.acks.awaited >= _ACK_GROUPS:
             return False
-        acks = self._deliveries.due(_ACK_GROUP)
+        acks = self._deliveries.take_acks(_ACK_GROUP)
         if acks is None:
             return False
         receipt = connection.session.new_receipt()

@@ -68,7 +68,7 @@ class Receiver:
         self._failure: StompError | None = None
         self._turns = Turns(settings.destinations)
         self._reading_class = reading_class
-        self.reading = reading_class(self._state, self._turns.now)
+        self.reading = reading_class(self._state, self._turns.current)
         self._worker = Worker(f"stomp-receiver-{settings.name}", self._run, ended=self._state.notify)
 
     def start(self) -> None:
@@ -133,7 +133,7 @@ class Receiver:
             reading.useless = error
             self.wake()
 
-    def keep(self, queues: frozenset[str]) -> None:
+    def add_forgetful(self, queues: frozenset[str]) -> None:
         """What comes by these queues stays if the connection breaks. They stay known."""
         self._state.forgetful |= queues
 
@@ -181,15 +181,15 @@ class Receiver:
                 # It was paused, and a broker may close a connection that is not read.
                 state.busy = len(self._settings.destinations)
             reading.connection = None
-        if reading.state.is_over:
+        if reading.turn_state.is_over:
             self._turns.next()
-            state.connections = state.connections.ended_turn(time.time())
+            state.connections = state.connections.after_turn(time.time())
             self._disconnected()
-            state.stopping.wait(self._turns.now.pause)
+            state.stopping.wait(self._turns.current.pause)
 
     def _note_subscribed(self, peer: str) -> None:
         before, now = self._state.connections, time.time()
-        self._state.connections = before.subscribed(now, self.reading.dialect, peer)
+        self._state.connections = before.after_subscribe(now, self.reading.dialect, peer)
         if before.is_lost:
             log.warning("connected again after %.1f s", now - before.since)
         log.info("subscribed to %s at %s", listed([*self.reading.subscriptions.values()]), peer)
@@ -210,7 +210,7 @@ class Receiver:
             retry.ended(begun, now, achieved=end.achieved > 0, nothing_acked=nothing_acked)
         turn = self._turns.ended(end) if reading.subscriptions else reading.turn
         handles = self._deliveries.acks.unconfirmed
-        state.connections = state.connections.failed(error, time.time())
+        state.connections = state.connections.after_failure(error, time.time())
         self._disconnected(forgotten=isinstance(error, SubscriptionForgotten))
         self._require_another_attempt(error, now)
         if state.stopping.deadline is not None:
@@ -222,10 +222,10 @@ class Receiver:
             raise no_progress(reading.dialect, turn, handles, error, of_stream=self._settings.of_stream)
         if delay is None:
             raise retry.out_of_time(error, self._settings.what, now) from None
-        delay = max(delay, self._turns.now.pause)
+        delay = max(delay, self._turns.current.pause)
         what = "connection lost" if was_connected else "no connection"
         level = logging.WARNING if state.connections.newly_failed or is_login_error(error) else logging.DEBUG
-        log.log(level, "%s: %s; %s%s", what, error, next_attempt(error, delay), self._turns.now)
+        log.log(level, "%s: %s; %s%s", what, error, next_attempt(error, delay), self._turns.current)
         state.stopping.wait(delay)
 
     def _require_another_attempt(self, error: StompError, now: float) -> None:
@@ -243,8 +243,8 @@ class Receiver:
         ended = self.reading
         self._state.reader.resume()
         # A malformed message that it refused is redelivered, behind the messages that are not ACKed.
-        self.reading = self._reading_class(self._state, self._turns.now, ended)
-        ended.state.take()  # its memory: the error may keep the ended one alive
+        self.reading = self._reading_class(self._state, self._turns.current, ended)
+        ended.turn_state.take()  # its memory: the error may keep the ended one alive
         lost = ended.lost
         redelivers = len(lost) < len(ended.subscriptions)
         self._deliveries.disconnected(redelivers=redelivers, but=lost, forgotten=forgotten)

@@ -92,17 +92,17 @@ class ConnectionStatus:
             return True
         return login_accepted is not None and login_accepted < timeout
 
-    def ended_turn(self, now: float) -> ConnectionStatus:
+    def after_turn(self, now: float) -> ConnectionStatus:
         """The status after a connection has ended with its turn, to be replaced by another one."""
         return replace(self, connected=False, since=now)
 
-    def subscribed(self, now: float, dialect: Dialect, peer: str) -> ConnectionStatus:
+    def after_subscribe(self, now: float, dialect: Dialect, peer: str) -> ConnectionStatus:
         """The status after a connection was subscribed."""
         connections, reconnects = self.connections + 1, self.reconnects + self.is_lost
         subscribed = replace(self, connected=True, since=now, attempts=0, dialect=dialect, peer=peer)
         return replace(subscribed, connections=connections, reconnects=reconnects)
 
-    def failed(self, error: StompError, now: float) -> ConnectionStatus:
+    def after_failure(self, error: StompError, now: float) -> ConnectionStatus:
         """The status after the connection was lost, or an attempt to connect failed."""
         return replace(
             self,

@@ -10,7 +10,7 @@ from spark_stomp.options.kinds import Moment
 from spark_stomp.protocol.frames import HeaderPairs
 
 
-class Place(NamedTuple):
+class StreamStart(NamedTuple):
     """Where reading begins.
 
     Attributes:
@@ -22,28 +22,28 @@ class Place(NamedTuple):
     offset: int | None = None
 
 
-FIRST: Final = Place("first")
-LATEST: Final = Place("latest")
+FIRST: Final = StreamStart("first")
+LATEST: Final = StreamStart("latest")
 """The end of the stream. RabbitMQ does not know this value: it is asked first which offset that is."""
 
 
-def at(offset: int) -> Place:
+def start_at(offset: int) -> StreamStart:
     """Reading begins at ``offset``, or at the first message after it that is still there."""
-    return Place(f"offset={offset}", offset)
+    return StreamStart(f"offset={offset}", offset)
 
 
-def begin_of(options: SourceOptions, destination: str) -> Place:
+def stream_start(options: SourceOptions, destination: str) -> StreamStart:
     """Where reading begins if the checkpoint has nothing."""
     assert options.starting_offsets is not None
     begin = options.starting_offsets.of(destination)
     if isinstance(begin, Moment):
-        return Place(f"timestamp={begin.seconds}")
+        return StreamStart(f"timestamp={begin.seconds}")
     if isinstance(begin, int):
-        return at(begin)
+        return start_at(begin)
     return LATEST if begin == "latest" else FIRST
 
 
-class Stream:
+class StreamProgress:
     """How far a stream was read by a run that begins at ``place``. One thread changes it, any may look.
 
     Its methods are told what came and what the broker says, and conclude what that means.
@@ -57,7 +57,7 @@ class Stream:
         was_empty: whether it was without messages when it was last looked at, and none has come since.
     """
 
-    def __init__(self, place: Place, wanted: int = 0) -> None:
+    def __init__(self, place: StreamStart, wanted: int = 0) -> None:
         self.place, self.wanted = place, wanted
         self.base = self.next = place.offset
         self.came = self.end_is_known = self.was_empty = False
@@ -69,7 +69,7 @@ class Stream:
     def subscribe(self) -> HeaderPairs:
         """The header that says where a new subscription begins."""
         self.came = self.end_is_known = False
-        return ((OFFSET, (self.place if self.next is None else at(self.next)).header),)
+        return ((OFFSET, (self.place if self.next is None else start_at(self.next)).header),)
 
     def lacks(self, first: int) -> bool:
         """Whether messages may be missing before the offset ``first``, which has just come.
@@ -88,16 +88,16 @@ class Stream:
         """The messages below the offset ``end`` are taken."""
         self.next = end
 
-    def is_there(self) -> None:
+    def note_end_known(self) -> None:
         """Messages of it came, or the broker was asked where it ends, and that is not too early."""
         self.end_is_known = True
 
-    def ends_at(self, end: int | None) -> bool:
-        """The broker says that it ends at ``end``; None if it has no messages. Whether that is too early."""
+    def note_end(self, end: int | None) -> bool:
+        """The broker says that it ends at ``end``; None if it is empty. Returns whether that is too early."""
         self.was_empty = end is None
-        return end is not None and self.ends_too_early(end) is not None
+        return end is not None and self.why_too_early(end) is not None
 
-    def ends_too_early(self, end: int) -> str | None:
+    def why_too_early(self, end: int) -> str | None:
         """Why the stream cannot be the one that was read if it ends at ``end``; None if it can."""
         if self.next is not None and end < self.next:
             return f"the next one to be read is {self.next}"

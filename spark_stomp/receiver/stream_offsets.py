@@ -116,7 +116,7 @@ def frame_range(block: MessageBlock, begin: int, end: int) -> MessageBlock:
     return MessageBlock(data, ends, [], [], malformed=block.malformed)
 
 
-def stream_ends(
+def ask_stream_ends(
     options: SourceOptions, destinations: Sequence[str], peer: str = "", patience: float = _EMPTY
 ) -> dict[str, int]:
     """The offset after the last message of each stream, as of now. Streams that send nothing are left out.
@@ -147,7 +147,7 @@ def _end_of(options: SourceOptions, stream: str, peer: str, patience: float) -> 
         return new.first
 
 
-def first_offset(options: SourceOptions, destination: str, peer: str) -> int:
+def ask_first_offset(options: SourceOptions, destination: str, peer: str) -> int:
     """The offset of the first message. Raises ConnectionLost if none comes within ``connectTimeout``."""
     timeout = options.connection.connect_timeout
     with _looking(options, destination, peer, "first") as look:

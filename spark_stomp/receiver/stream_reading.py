@@ -27,13 +27,13 @@ from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.log import Log
 from spark_stomp.receiver.reading import Reading
-from spark_stomp.receiver.stream import FIRST, LATEST, Place, Stream
+from spark_stomp.receiver.stream import FIRST, LATEST, StreamProgress, StreamStart
 from spark_stomp.receiver.stream_offsets import (
-    first_offset,
+    ask_first_offset,
+    ask_stream_ends,
     frame_range,
     offsets_in,
     require_streams,
-    stream_ends,
 )
 from spark_stomp.transport import Connection
 
@@ -50,7 +50,7 @@ def _lost(options: SourceOptions, text: str, otherwise: str) -> None:
 
 
 def began_anew(
-    options: SourceOptions, destination: str, stream: Stream, end: int, *, started: bool = False
+    options: SourceOptions, destination: str, stream: StreamProgress, end: int, *, started: bool = False
 ) -> bool:
     """Raise StreamTruncated if the stream, which ends at ``end``, ends before what is to be read.
 
@@ -58,7 +58,7 @@ def began_anew(
     first offset. If the run has ``started``, it has read messages, whose offsets would come twice: then it is
     an error in any case.
     """
-    behind = stream.ends_too_early(end)
+    behind = stream.why_too_early(end)
     if behind is None:
         return False
     text = (
@@ -82,13 +82,13 @@ class StreamDeliveries(Deliveries):
         super().__init__(max_bytes, Log(DedupIndex()), name)
         self.begin_at(FIRST)
 
-    def begin_at(self, place: Place, name: str = "", wanted: int = 0) -> None:
+    def begin_at(self, place: StreamStart, name: str = "", wanted: int = 0) -> None:
         """The run begins at ``place``, with a log called ``name``, or with a new one.
 
         A batch up to the offset ``wanted`` is planned already. Call this before anything is received.
         """
         with self.lock:
-            self.stream = Stream(place, wanted)
+            self.stream = StreamProgress(place, wanted)
             self.log = Log(self._index, name, place.offset or 0)
 
     def locate(self, offset: int) -> None:
@@ -150,7 +150,7 @@ class StreamReading(Reading):
         """No offset comes twice."""
 
     @property
-    def _narrows(self) -> bool:
+    def _limits_unacked(self) -> bool:
         return False
 
     def is_full(self) -> bool:
@@ -187,7 +187,7 @@ class StreamReading(Reading):
                     dialect=self.dialect.name,
                 )
         # Last: as long as there is no next offset, it would mean that nothing comes.
-        stream.is_there()
+        stream.note_end_known()
 
     def _check_gap(self, found: int, earliest: int) -> None:
         """The offset ``found`` came, and not the next one; the stream begins at ``earliest`` now.
@@ -210,7 +210,7 @@ class StreamReading(Reading):
         if self._handle_to_ack and self._has_room and not connection.ended:
             connection.session.ack_raw(self._handle_to_ack)
             self._handle_to_ack = ()
-        elif self._receiver.connections.connected and not self.achieved and self._quiet() >= self._look_after:
+        elif self._state.connections.connected and not self.achieved and self._quiet() >= self._look_after:
             self._check_end(connection)
         return False
 
@@ -224,8 +224,8 @@ class StreamReading(Reading):
             if self._deliveries.stream.was_empty:
                 # Retention has deleted all messages, or the stream was declared anew: the next one will say.
                 self._look_after = 2 * self._quiet()
-        self._deliveries.stream.is_there()
-        self._receiver.notify()
+        self._deliveries.stream.note_end_known()
+        self._state.notify()
 
     def _judge_end(self, end: int | None, connection: Connection) -> None:
         """The stream ends at ``end``, as this node says; None if it has no messages.
@@ -234,7 +234,7 @@ class StreamReading(Reading):
         ConnectionLost for the first, and for the second StreamTruncated, or begin anew.
         """
         stream, started = self._deliveries.stream, self._deliveries.inbox.received > 0
-        if not stream.ends_at(end) or end is None:
+        if not stream.note_end(end) or end is None:
             return
         self._require_in_sync(end, connection)
         if began_anew(self._options, self._destination, stream, end, started=started):
@@ -250,7 +250,7 @@ class StreamReading(Reading):
             if endpoint.address == connection.peer:
                 continue
             other = connection.beat_while(partial(self._end_elsewhere, endpoint.address))
-            if other is not None and stream.ends_too_early(other) is None:
+            if other is not None and stream.why_too_early(other) is None:
                 behind = ConnectionLost(
                     f"the replica of the stream {one} at {connection.peer} is behind: it ends at offset "
                     f"{end}, and at offset {other} at {endpoint.address}"
@@ -261,7 +261,7 @@ class StreamReading(Reading):
     def _end_elsewhere(self, peer: str) -> int | None:
         """Where the stream ends by the node at ``peer``; None if it has no messages there or cannot say."""
         with suppress(StompError):
-            return stream_ends(self._options, [self._destination], peer).get(self._destination)
+            return ask_stream_ends(self._options, [self._destination], peer).get(self._destination)
         return None
 
     def _require_place(self) -> None:
@@ -270,12 +270,13 @@ class StreamReading(Reading):
             raise ConnectionLost(f"reading {self._destination} again from its first offset")
 
     def _first_offset(self, connection: Connection) -> int:
-        return connection.beat_while(partial(first_offset, self._options, self._destination, connection.peer))
+        ask = partial(ask_first_offset, self._options, self._destination, connection.peer)
+        return connection.beat_while(ask)
 
     def _end_at(self, connection: Connection) -> int | None:
         """Where the stream ends; None if it has no messages."""
         one = self._destination
-        ask = partial(stream_ends, self._options, [one], connection.peer)
+        ask = partial(ask_stream_ends, self._options, [one], connection.peer)
         if self._deliveries.stream.awaits_planned:
             # If no message comes within connectTimeout, the planned batch is gone: the stream ends at 0.
             patience = self._options.connection.connect_timeout

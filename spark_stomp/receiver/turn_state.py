@@ -60,7 +60,7 @@ class TurnState:
             self._last = time.monotonic()
         return ()
 
-    def due(self, deliveries: Deliveries, most: int | None) -> _Blocks:
+    def take_settled(self, deliveries: Deliveries, most: int | None) -> _Blocks:
         """Take the messages that settle if the connection has outlived them.
 
         They are also taken if there is no more room in memory, or if the broker sends nothing more before an

@@ -110,8 +110,8 @@ class Ended:
         achieved: how many ACKs were confirmed; of a stream, how many messages came.
         by_error: whether an ERROR ended it that may be about a message.
         acks_sent: whether ACKs waited for their receipts.
-        narrows: whether the broker obeys a smaller prefetch.
-        keeps: whether it redelivers what is not ACKed, and so stays at a message that it cannot deliver.
+        limits_unacked: whether the broker obeys a smaller prefetch.
+        redelivers: whether it redelivers what is not ACKed, and so stays at a message that it cannot deliver.
     """
 
     unacked: int
@@ -119,13 +119,13 @@ class Ended:
     achieved: int
     by_error: bool
     acks_sent: bool = False
-    narrows: bool = True
-    keeps: bool = True
+    limits_unacked: bool = True
+    redelivers: bool = True
 
     @property
     def may_narrow(self) -> bool:
         """Whether it helps to ask for less."""
-        return self.narrows and self.keeps
+        return self.limits_unacked and self.redelivers
 
 
 class Turns:
@@ -136,7 +136,7 @@ class Turns:
         self._turns = deque([self._all])
 
     @property
-    def now(self) -> Turn:
+    def current(self) -> Turn:
         """What the present or the next connection reads."""
         return self._turns[0]
 
@@ -169,5 +169,5 @@ def _failures(turn: Turn, end: Ended) -> int:
         return 0
     # If more messages may be un-acked, the cause may be one behind those that came or were ACKed.
     least = turn.prefetch == 1 or not end.may_narrow
-    at_once = end.keeps and (not end.unacked or (least and not end.given))
+    at_once = end.redelivers and (not end.unacked or (least and not end.given))
     return turn.failures + 1 if at_once or (least and end.acks_sent) else 0

@@ -109,7 +109,7 @@ class CommitWatch:
         self._asked: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
         self._asking: list[threading.Event] = []  # those that the present look answers
         self._over = False
-        self._worker = Worker("stomp-commit-watcher", self._run, ended=self._ended)
+        self._worker = Worker("stomp-commit-watcher", self._run, ended=self._on_end)
 
     def start(self) -> None:
         self._worker.start()
@@ -150,7 +150,7 @@ class CommitWatch:
             self._check()
             _answer(self._asking)
 
-    def _ended(self) -> None:
+    def _on_end(self) -> None:
         # First ``_over``, then the answers: a caller who asks too late for an answer sees ``_over``.
         self._over = True
         _answer([*self._asking, *self._await_turn(0.0)])
@@ -291,7 +291,7 @@ class Committer:
         if self._checkpoint is not None and logs:
             self._checkpoint.fence(sorted(logs))
 
-    def may_be_the_last(self) -> None:
+    def warn_if_unprovable(self) -> None:
         """A batch was cut that may be the only one of its run. Warn if nothing would prove its commit.
 
         At the end of the run it is too late: Spark then reads nothing more that this process writes.

@@ -41,7 +41,7 @@ class JournalLog:
     """
 
     name = JOURNAL
-    pinned = None
+    end_to_name = None
 
     def __init__(self, writer: JournalWriter, receivers: Collection[str], *, tolerant: bool) -> None:
         self.frames = self._journal = journal = writer.journal
@@ -53,7 +53,7 @@ class JournalLog:
         self._tolerant = tolerant
 
     @property
-    def received(self) -> int:
+    def received_end(self) -> int:
         return self._writer.log.end + self._writer.unwritten
 
     @property

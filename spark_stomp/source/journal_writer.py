@@ -170,7 +170,7 @@ class JournalWriter:
         if self.unwritten and (linger := self.journal.linger):
             self._worker.sleep(linger)
         with_room = filter(self._has_room, self._receivers)
-        taken = [(one, block) for one in with_room for block in one.take(_GROUP_BYTES)]
+        taken = [(one, block) for one in with_room for block in one.pin_next(_GROUP_BYTES)]
         if not taken:
             return False
         positions = self.journal.append([block.batch for _, block in taken])

@@ -57,9 +57,9 @@ class SourceLog(Protocol):
         id: its random id.
         base: where reading begins if the checkpoint does not name it.
         frames: what reads its messages, and knows their sizes.
-        received: the end of what has come, as it will be if no connection breaks; None if that is not known.
+        received_end: the end of what has come, as it will be if no connection breaks; None if not known.
         rows: how many rows of this run are in committed batches, and how many wait for one.
-        pinned: the end to name although nothing was taken, because a restart must begin there too.
+        end_to_name: the end to name although nothing was taken, because a restart must begin there too.
     """
 
     @property
@@ -71,11 +71,11 @@ class SourceLog(Protocol):
     @property
     def frames(self) -> Log | Journal: ...
     @property
-    def received(self) -> int | None: ...
+    def received_end(self) -> int | None: ...
     @property
     def rows(self) -> RowCounts: ...
     @property
-    def pinned(self) -> LogEnd | None: ...
+    def end_to_name(self) -> LogEnd | None: ...
 
     def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
         """The run begins at ``known``; batches from there up to ``planned`` were planned already.
@@ -158,14 +158,14 @@ class Logs:
             known = _known(one, start)
             if name in ends:
                 found[name] = LogEnd(one.id, ends[name], 0 if known else one.base)
-            elif known is None and (pinned := one.pinned) is not None:
-                found[name] = pinned
+            elif known is None and (end := one.end_to_name) is not None:
+                found[name] = end
         return Offset(found)
 
-    def received(self) -> Offset:
+    def received_end(self) -> Offset:
         """The end of everything received so far, as it will be if no connection breaks."""
         return Offset(
-            {name: LogEnd(one.id, end) for name, one in self._logs.items() if (end := one.received)}
+            {name: LogEnd(one.id, end) for name, one in self._logs.items() if (end := one.received_end)}
         )
 
     # --- a batch is read, and committed
@@ -181,12 +181,12 @@ class Logs:
             if named is not None and named.id not in self.ids:
                 high = last.next if last is not None and last.id == named.id else named.next
                 low = known.next if known is not None and known.id == named.id else named.base
-                self.missing(Range(JOURNAL, named.id, low, high))
+                self.refuse_missing(Range(JOURNAL, named.id, low, high))
                 break
         for name, one in self._logs.items():
             one.begin(start.get(name), planned.get(name))
 
-    def missing(self, absent: Range) -> None:
+    def refuse_missing(self, absent: Range) -> None:
         """The log of a planned range is not here. Of a journal or a stream that is an error, or logged.
 
         One in memory has ended with its run: then the range is lost, and nobody was told to keep it.
@@ -285,14 +285,14 @@ def _journal_is_gone(absent: Range, here: SourceLog | None) -> StompError:
             f"{text} is not set: messages in it after the last committed batch would not be read. Read "
             "the queues again with journal, or set failOnDataLoss=false to go on without them"
         )
-    if not here.received:
+    if not here.received_end:
         return JournalMissing(f"{text} points to an empty one: the journal was moved away or deleted")
     return JournalMismatch(
         f"{text} points to {here.id}, which belongs to another query, or to another checkpoint"
     )
 
 
-def rows_of(receivers: Iterable[Deliveries]) -> RowCounts:
+def row_counts(receivers: Iterable[Deliveries]) -> RowCounts:
     """How many rows that these have received are in committed batches, and how many wait for a batch."""
     inboxes = [one.inbox for one in receivers]
     committed = sum(inbox.ackable for inbox in inboxes)

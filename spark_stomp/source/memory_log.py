@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_stomp.receiver import Deliveries, Log
-from spark_stomp.source.logs import Shares, Statuses, rows_of
+from spark_stomp.source.logs import Shares, Statuses, row_counts
 from spark_stomp.source.offsets import MEMORY, LogEnd
 from spark_stomp.source.planning import Available
 from spark_stomp.status.receivers import RowCounts
@@ -19,7 +19,7 @@ class MemoryLog:
 
     name = MEMORY
     base = 0
-    pinned = None
+    end_to_name = None
 
     def __init__(self, messages: Log, receivers: Mapping[str, Deliveries]) -> None:
         self.id = messages.id
@@ -27,12 +27,12 @@ class MemoryLog:
         self._receivers = receivers
 
     @property
-    def received(self) -> int:
+    def received_end(self) -> int:
         return self.frames.end + sum(one.inbox.pending for one in self._receivers.values())
 
     @property
     def rows(self) -> RowCounts:
-        return rows_of(self._receivers.values())
+        return row_counts(self._receivers.values())
 
     def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
         """What an earlier run had comes again."""

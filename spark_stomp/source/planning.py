@@ -18,7 +18,7 @@ limits and the time go in, a decision comes out. What they decide depends on the
 - ONCE and DRAIN (AvailableNow): a batch takes all that the options allow. The answer "nothing new" ends the
   run. So it is given only if all receivers are subscribed and silent, or if the time of the drain is over.
 - WHOLE (the option ``drain``): the whole drain is one batch, which is cut when the receivers are silent or a
-  bound is reached (:func:`end_of_drain`).
+  bound is reached (:func:`why_drain_ends`).
 
 Invariants. If anything is new, a batch has at least one message, however large. Each receiver gets its turn
 (:func:`rotated`).
@@ -348,7 +348,7 @@ def decide(mode: Mode, limits: BatchLimits, situation: Situation) -> Decision:
         ready = is_ready(situation.available, limits, situation.waited)
         return Decision.CUT if ready else Decision.NOTHING_NEW
     if mode is Mode.WHOLE:
-        if end_of_drain(limits, situation) is None:
+        if why_drain_ends(limits, situation) is None:
             return Decision.WAIT
         return Decision.CUT if situation.new else Decision.NOTHING_NEW
     if mode is Mode.DRAIN and situation.now >= situation.drain_until:
@@ -403,7 +403,7 @@ def _batch_is_complete(mode: Mode, limits: BatchLimits, situation: Situation) ->
     return situation.silence >= QUIET_PERIOD or situation.waited >= QUIET_PERIOD_MAX
 
 
-def may_leave_behind(*, streams: bool, queues: bool) -> str:
+def left_behind_text(*, streams: bool, queues: bool) -> str:
     """What the log says of a batch that leaves messages behind and may be the only one of its run."""
     has = ["memory (maxBufferedBytes)"] if streams else []
     has += ["the broker, which awaits ACKs,"] if queues else []
@@ -415,7 +415,7 @@ def may_leave_behind(*, streams: bool, queues: bool) -> str:
     )
 
 
-def end_of_drain(limits: BatchLimits, situation: Situation) -> str | None:
+def why_drain_ends(limits: BatchLimits, situation: Situation) -> str | None:
     """Why a drain in one batch ends now; None if it goes on.
 
     The reason is the name of an option, or the bound that the journal has reached.

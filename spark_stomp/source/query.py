@@ -31,15 +31,15 @@ from spark_stomp.source.planning import (
     Mode,
     Situation,
     decide,
-    end_of_drain,
     leaves_more,
-    may_leave_behind,
+    left_behind_text,
     rotated,
+    why_drain_ends,
 )
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.reads import FrameRanges
 from spark_stomp.source.receivers import ReceiverGroup
-from spark_stomp.source.standings import Standings
+from spark_stomp.source.standings import StandingWatch
 from spark_stomp.source.waiting import Monitor, OffsetCall, QuerySnapshot, waiting_for
 from spark_stomp.status.files import StatusWriter, query_name
 from spark_stomp.status.receivers import Observed, TotalsPart, Waiting
@@ -117,7 +117,7 @@ class QueryRuntime:
         )
         self._monitor = Monitor(self._waiting, self._counts)
         self._neighbours = Neighbours(options, self._identity)
-        self._standings = Standings(
+        self._standings = StandingWatch(
             options, self._receivers.statuses, self._have_looked, self._receivers.give_up
         )
         self.in_empty_batch = False
@@ -193,7 +193,8 @@ class QueryRuntime:
 
     def _have_looked(self) -> None:
         """The broker was asked, which is a time to look for other sources too."""
-        self._receivers.keep(name for name, one in self._standings.answers.items() if one.standing.forgetful)
+        answers = self._standings.answers.items()
+        self._receivers.add_forgetful(name for name, one in answers if one.standing.forgetful)
         self._neighbours.look()
         self._receivers.news.tell()
 
@@ -209,7 +210,7 @@ class QueryRuntime:
                 batch=self._recent[-1] if self._recent else None,
                 number=self._committer.batch,
                 proved=self._committer.is_proved,
-                waiting=self._logs.rows.waiting,
+                rows_waiting=self._logs.rows.waiting,
                 rate=rate,
                 in_empty_batch=self.in_empty_batch,
                 answers=self._standings.answers,
@@ -338,7 +339,7 @@ class QueryRuntime:
         self._more_waiting = leaves_more(mode, situation, shares)
         self._log_what_remains(mode, situation, only=only)
         if mode is Mode.ONCE:
-            self._committer.may_be_the_last()
+            self._committer.warn_if_unprovable()
         self._recent.append(LastBatch(sum(shares.values()), cut=time.monotonic()))
         self._pending_since = self._nothing_since = None
         self._turn += 1
@@ -351,7 +352,7 @@ class QueryRuntime:
         """
         latest, now = self._receivers.news.latest, time.monotonic()
         if latest is not self._shown_since or now >= self._shown_until:
-            received = self._logs.received()
+            received = self._logs.received_end()
             self._shown = {"offset": received.to_dict(), "status": self._document(running=True)}
             self._shown_since, self._shown_until = latest, now + _SHOW_AGAIN
         return self._shown
@@ -360,7 +361,7 @@ class QueryRuntime:
         # Logged when the batch is cut: at the end of the run Spark no longer reads what this process writes.
         if mode is Mode.WHOLE:
             self._note_withheld(situation)
-            reason = end_of_drain(self._limits, situation)
+            reason = why_drain_ends(self._limits, situation)
             text = "the first batch of this run is a drain, which ended because of %s"
             if self._more_waiting and only:
                 log.warning(f"{text}; more messages are probably waiting for the next run", reason)
@@ -368,7 +369,7 @@ class QueryRuntime:
                 log.info(text, reason)
         elif mode is Mode.ONCE and self._more_waiting:
             streams, queues = self._options.streams, self._options.queues
-            log.warning(may_leave_behind(streams=bool(streams), queues=bool(queues)))
+            log.warning(left_behind_text(streams=bool(streams), queues=bool(queues)))
 
     def _note_withheld(self, situation: Situation) -> None:
         """At the end of a run, or of a drain in one batch: what the broker does not give."""
@@ -447,7 +448,7 @@ class QueryRuntime:
 
     def _declare_lost(self, absent: list[Range]) -> None:
         for part in absent:
-            self._logs.missing(part)
+            self._logs.refuse_missing(part)
         lost = [part for part in absent if part.name == MEMORY]
         if not lost:
             return

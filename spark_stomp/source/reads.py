@@ -35,15 +35,15 @@ from spark_stomp.receiver import (
     Deliveries,
     Log,
     LookReading,
-    Place,
     Receiver,
     ReceiverSettings,
-    Stream,
     StreamDeliveries,
+    StreamProgress,
     StreamReading,
+    StreamStart,
+    ask_stream_ends,
     began_anew,
-    begin_of,
-    stream_ends,
+    stream_start,
     unknowns,
 )
 from spark_stomp.transport.standing import standing
@@ -142,7 +142,7 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
     """
     show_notes(options)
     # One receiver, so that maxMessages counts all messages.
-    settings = read_settings(replace(options, connections=1), options.destinations)
+    settings = batch_read_settings(replace(options, connections=1), options.destinations)
     deliveries = Deliveries(settings.max_buffered_bytes, Log(DedupIndex()), settings.name)
     changed = threading.Event()
     receiver = Receiver(settings, deliveries, changed.set, LookReading)
@@ -156,7 +156,7 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
             withheld.update(_withheld(options, look, receiver.status().connection.peer))
         return seconds
 
-    yield from take(receiver, deliveries, changed, seconds_left)
+    yield from run_receiver(receiver, deliveries, changed, seconds_left)
     _warn(options, look)
     if withheld:
         log.warning(
@@ -240,12 +240,12 @@ def show_notes(options: SourceOptions) -> None:
         log.warning("%s", note)
 
 
-def read_settings(options: SourceOptions, destinations: tuple[str, ...]) -> ReceiverSettings:
+def batch_read_settings(options: SourceOptions, destinations: tuple[str, ...]) -> ReceiverSettings:
     """The settings of the receiver of a batch read."""
     return ReceiverSettings(f"{listed(destinations)}#look", destinations, options, of_batch=True)
 
 
-def take(
+def run_receiver(
     receiver: Receiver,
     deliveries: Deliveries,
     changed: threading.Event,
@@ -367,7 +367,7 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
         return None if _is_complete(deliveries, end, most) else deadline.left()
 
     count = 0
-    for batch, dialect in take(receiver, deliveries, changed, seconds_left):
+    for batch, dialect in run_receiver(receiver, deliveries, changed, seconds_left):
         upto = min(batch.end, end, batch.first_number + most - count)
         if upto > batch.first_number:
             count += upto - batch.first_number
@@ -391,12 +391,12 @@ def tail_stream(
     """
     show_notes(options)
     options = replace(options, starting_offsets=StreamPositions("latest"))
-    end = stream_ends(options, [destination]).get(destination, 0)
+    end = ask_stream_ends(options, [destination]).get(destination, 0)
     begin = max(0, end - count)
     if begin == end and not follows:
         return
     # Not a number, which would be the first one wanted: retention may have deleted that.
-    receiver, deliveries, changed = _receiver(options, destination, Place(f"offset={begin}"))
+    receiver, deliveries, changed = _receiver(options, destination, StreamStart(f"offset={begin}"))
 
     def seconds_left(since: float) -> float | None:
         status = receiver.status()
@@ -405,28 +405,28 @@ def tail_stream(
         silent = max(since, status.last_active) + options.idle_timeout
         return None if _is_complete(deliveries, end, count) else silent - time.monotonic()
 
-    for batch, dialect in take(receiver, deliveries, changed, seconds_left):
+    for batch, dialect in run_receiver(receiver, deliveries, changed, seconds_left):
         upto = batch.end if follows else min(batch.end, end)
         if upto > batch.first_number:
             yield batch.part(batch.first_number, upto), dialect
 
 
 def _receiver(
-    options: SourceOptions, destination: str, begin: Place
+    options: SourceOptions, destination: str, begin: StreamStart
 ) -> tuple[Receiver, StreamDeliveries, threading.Event]:
-    """What :func:`take` runs for a read from ``begin`` on."""
-    settings, changed = read_settings(options, (destination,)), threading.Event()
+    """What :func:`run_receiver` runs for a read from ``begin`` on."""
+    settings, changed = batch_read_settings(options, (destination,)), threading.Event()
     deliveries = StreamDeliveries(settings.max_buffered_bytes, settings.name)
     deliveries.begin_at(begin)
     return Receiver(settings, deliveries, changed.set, StreamReading), deliveries, changed
 
 
-def _bounds(options: SourceOptions, destination: str) -> tuple[Place, int]:
+def _bounds(options: SourceOptions, destination: str) -> tuple[StreamStart, int]:
     """Where the read begins, and the offset before which it ends."""
     assert options.ending_offsets is not None
-    end = stream_ends(options, [destination]).get(destination, 0)
-    begin = begin_of(options, destination)
-    if began_anew(options, destination, Stream(begin), end):
+    end = ask_stream_ends(options, [destination]).get(destination, 0)
+    begin = stream_start(options, destination)
+    if began_anew(options, destination, StreamProgress(begin), end):
         begin = FIRST
     wanted = options.ending_offsets.of(destination)
     if not isinstance(wanted, int):

@@ -178,11 +178,11 @@ class ReceiverGroup:
             if deliveries.inbox.name == name:
                 receiver.give_up(number, error)
 
-    def keep(self, queues: Iterable[str]) -> None:
+    def add_forgetful(self, queues: Iterable[str]) -> None:
         """The broker may not deliver again what comes back to these queues. Any thread may call it."""
         forgetful = frozenset(queues)
         for receiver in self._receivers:
-            receiver.keep(forgetful)
+            receiver.add_forgetful(forgetful)
 
     def are_subscribed(self) -> bool:
         """Whether every receiver is subscribed or paused."""
@@ -287,16 +287,16 @@ class DelayedFailure:
             # Later messages do not count: under load some are always uncommitted.
             self._before = ends
         # The messages of a broken connection get no numbers: then the logs end earlier.
-        if any(log.committed < min(end, ends.get(log, 0)) for log, end in self._before.items()):
+        if any(one.committed < min(end, ends.get(one, 0)) for one, end in self._before.items()):
             return None
         return None if any(one.acks_pending for one in refusing) else refusing[0].inbox.refused
 
     def _ends(self) -> dict[Log, int]:
         """Where each log ends once all that has come has numbers."""
         ends: dict[Log, int] = {}
-        for log in {one.log for one in self._deliveries}:
-            with log.index.lock:
-                ends[log] = log.end + sum(one.inbox.pending for one in self._deliveries if one.log is log)
+        for each in {one.log for one in self._deliveries}:
+            with each.index.lock:
+                ends[each] = each.end + sum(one.inbox.pending for one in self._deliveries if one.log is each)
         return ends
 
     def _is_first_moment(self, statuses: Sequence[ReceiverStatus], now: float) -> bool:

@@ -42,7 +42,7 @@ _PATIENCE: Final = 5.0
 _REFUSED_PAUSE: Final = 600.0
 
 
-class Standings:
+class StandingWatch:
     """Asks in a thread of its own, so that nothing ever waits for an answer. An error ends nothing.
 
     A broker that does not tell it of a queue is not asked again, unless the query names ``managementUrl``.

@@ -9,8 +9,16 @@ from spark_stomp.brokers.rabbitmq import STREAM_FILTERS, stream_name
 from spark_stomp.errors import StompError
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
-from spark_stomp.receiver import LATEST, Log, ReceiverSettings, StreamDeliveries, at, begin_of, stream_ends
-from spark_stomp.source.logs import Shares, Statuses, rows_of
+from spark_stomp.receiver import (
+    LATEST,
+    Log,
+    ReceiverSettings,
+    StreamDeliveries,
+    ask_stream_ends,
+    start_at,
+    stream_start,
+)
+from spark_stomp.source.logs import Shares, Statuses, row_counts
 from spark_stomp.source.offsets import STREAM, LogEnd
 from spark_stomp.source.planning import Available
 from spark_stomp.status.receivers import RowCounts
@@ -45,25 +53,25 @@ class StreamLog:
         return self._deliveries.log
 
     @property
-    def received(self) -> int | None:
+    def received_end(self) -> int | None:
         return self._deliveries.stream.next
 
     @property
     def rows(self) -> RowCounts:
-        return rows_of([self._deliveries])
+        return row_counts([self._deliveries])
 
     @property
-    def pinned(self) -> LogEnd | None:
+    def end_to_name(self) -> LogEnd | None:
         """The end that the stream had when a query with ``startingOffsets=latest`` began."""
         begin, base = self._deliveries.stream.place, self._deliveries.stream.base
         return LogEnd(self.id, base, base) if begin == LATEST and base is not None else None
 
     def begin(self, known: LogEnd | None, planned: LogEnd | None) -> None:
         if (end := planned or known) is None:
-            self._deliveries.begin_at(begin_of(self._options, self.destination))
+            self._deliveries.begin_at(stream_start(self._options, self.destination))
         else:
             low = known.next if known is not None and known.id == end.id else end.base
-            self._deliveries.begin_at(at(low), end.id, wanted=end.next)
+            self._deliveries.begin_at(start_at(low), end.id, wanted=end.next)
 
     def stop_at(self, end: int | None) -> None:
         """Batches end at the offset ``end``, where the stream ended when the run began; None: nowhere."""
@@ -102,7 +110,7 @@ def find_ends(options: SourceOptions, streams: Sequence[str]) -> dict[str, int]:
     retry = Retry(options.reconnect, time.monotonic())
     while True:
         try:
-            return stream_ends(options, streams)
+            return ask_stream_ends(options, streams)
         except StompError as error:
             delay = retry.next_delay(error, time.monotonic())
             # This is the first that connects, or about the first: a refused login is a mistake.

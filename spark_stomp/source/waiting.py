@@ -65,7 +65,7 @@ class QuerySnapshot:
     - ``number``: its number, if the checkpoint says it.
     - ``in_empty_batch``: whether Spark is in a batch without messages, as the first one of a checkpoint is.
     - ``proved``: whether there is evidence of the commit of all planned batches.
-    - ``waiting``: rows that are in no committed batch.
+    - ``rows_waiting``: rows that are in no committed batch.
     - ``rate``: messages received in a second.
     - ``answers``: what the broker told of the queues, by their names.
     """
@@ -76,7 +76,7 @@ class QuerySnapshot:
     batch: LastBatch | None
     number: int | None
     proved: bool
-    waiting: int
+    rows_waiting: int
     rate: float
     in_empty_batch: bool = False
     answers: Mapping[str, QueueAnswer] = field(default_factory=dict)
@@ -87,19 +87,20 @@ def waiting_for(known: QuerySnapshot) -> Waiting:
     if known.batch is not None and known.batch.done is None and not known.proved:
         return _batch(known, known.batch)
     away = [one for one in known.statuses if one.is_away and one.paused_since is None]
-    if away and not known.waiting:
+    rows = known.rows_waiting
+    if away and not rows:
         return _connection(away)
     call = known.call
     if call is None:
         return Waiting("spark", "Spark, which has asked for no batch yet")
     if known.in_empty_batch:
-        there = f"; {counted(known.waiting, 'message')} wait for the next one" if known.waiting else ""
+        there = f"; {counted(rows, 'message')} wait for the next one" if rows else ""
         return Waiting("spark", f"Spark, in its first batch, which is empty{there}")
     if not call.answered and call.mode is not Mode.STREAMING:
         return _end_of_run(known, call)
     if not known.proved:
         return Waiting("commit", "the commit of the last batch: there is no evidence of it yet")
-    if known.waiting:
+    if rows:
         return _more_messages(known, call)
     return _broker(known)
 
@@ -150,21 +151,21 @@ def _end_of_run(known: QuerySnapshot, call: OffsetCall) -> Waiting:
 
 def _more_messages(known: QuerySnapshot, call: OffsetCall) -> Waiting:
     """Some messages are here, and Spark has not got them."""
-    least, seen = call.limits.min_messages, call.situation
+    rows, least, seen = known.rows_waiting, call.limits.min_messages, call.situation
     if not seen.new and seen.has_unwritten:
         why = next(filter(None, (one.full_because for one in seen.available)), None)
         full = "" if why is None else f"; it is full ({why})"
-        return Waiting("journal", f"the journal: {counted(known.waiting, 'message')} to become durable{full}")
-    if least is not None and known.waiting < least and call.decision is not Decision.CUT:
+        return Waiting("journal", f"the journal: {counted(rows, 'message')} to become durable{full}")
+    if least is not None and rows < least and call.decision is not Decision.CUT:
         seconds_left = call.limits.max_delay - seen.waited - (known.now - seen.now)
         return Waiting(
             "messages",
-            f"{counted(least - known.waiting, 'more message')} (minMessagesPerTrigger), "
+            f"{counted(least - rows, 'more message')} (minMessagesPerTrigger), "
             f"{duration(max(0.0, seconds_left))} at most (maxTriggerDelay)",
         )
     if known.batch is None and known.now - seen.now < _STARTING:
         return Waiting("spark", "Spark, which starts its first batch")
-    return Waiting("trigger", f"Spark's next trigger: {counted(known.waiting, 'message')} wait for it")
+    return Waiting("trigger", f"Spark's next trigger: {counted(rows, 'message')} wait for it")
 
 
 def _broker(known: QuerySnapshot) -> Waiting:
@@ -200,11 +201,12 @@ def _nothing_new(known: QuerySnapshot) -> Waiting:
     every = [one for one in answers if one is not None and one.asked_at >= quiet + _SETTLED]
     on = "withheld" if any(one.standing.withheld for one in every) else "broker"
     if every and (on == "withheld" or len(every) == len(answers)):
-        return Waiting(on, nothing_new(waits((one.standing for one in every), sum(one.own for one in every))))
-    return Waiting(on, nothing_new(_EMPTY_OR_TAKEN))
+        own = sum(one.own for one in every)
+        return Waiting(on, nothing_new_text(waits((one.standing for one in every), own)))
+    return Waiting(on, nothing_new_text(_EMPTY_OR_TAKEN))
 
 
-def nothing_new(clause: str) -> str:
+def nothing_new_text(clause: str) -> str:
     """The sentence of a query that has committed all it got. ``clause``: what is known of its queues."""
     return f"the broker: nothing un-acked and nothing new ({clause})"
 

@@ -18,7 +18,7 @@ from support.processes import descendants
 from benchmarks.bare import Peer
 from benchmarks.programs import Json, program
 from spark_stomp.options import parse_source_options
-from spark_stomp.receiver import stream_ends
+from spark_stomp.receiver import ask_stream_ends
 
 NAMES = ("rabbitmq", "activemq", "artemis")
 # Room for a filled queue, the compiler that a broker in earnest has, and the collector that takes least of
@@ -63,7 +63,7 @@ def new_stream(broker: BenchmarkBroker) -> str:
     declared = {"x-queue-type": "stream", "durable": "true", "auto-delete": "false"}
     given = {**broker.options(queue), "subscribeHeaders": json.dumps(declared)}
     # A look for its end declares it.
-    stream_ends(parse_source_options(given), [queue])
+    ask_stream_ends(parse_source_options(given), [queue])
     return queue.replace("/queue/", "/amq/queue/")
 
 

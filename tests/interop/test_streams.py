@@ -23,8 +23,8 @@ from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers.rabbitmq import stream_name
 from spark_stomp.errors import DestinationRefused, StreamTruncated
 from spark_stomp.options import parse_batch_options, parse_source_options
-from spark_stomp.receiver import stream_ends
-from spark_stomp.receiver.stream_offsets import first_offset
+from spark_stomp.receiver import ask_stream_ends
+from spark_stomp.receiver.stream_offsets import ask_first_offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.reads import RowSettings, read_stream
 
@@ -140,7 +140,7 @@ class TestFilter:
         self.send(rabbitmq, stream, "blue")
         # If it seemed to end where the last message that passes is, it would count as declared again.
         given = rabbitmq.options(destination=stream, startingOffsets="earliest", **options)
-        assert stream_ends(parse_source_options(given), [stream]) == {stream: 8}
+        assert ask_stream_ends(parse_source_options(given), [stream]) == {stream: 8}
         with run(rabbitmq, stream, **options) as query:
             query.start = query.end = end
             query.idle()
@@ -209,8 +209,8 @@ class TestEnd:
             proxy.throttle(400_000)
             given = rabbitmq.options(destination=stream, startingOffsets="earliest", url=proxy.url)
             options = parse_source_options(given)
-            assert stream_ends(options, [stream]) == {stream: 3}
-            assert first_offset(options, stream, "") == 0
+            assert ask_stream_ends(options, [stream]) == {stream: 3}
+            assert ask_first_offset(options, stream, "") == 0
 
     def test_a_batch_read_between_two_offsets(self, rabbitmq: RabbitMQ) -> None:
         stream = new_stream(rabbitmq)

@@ -48,7 +48,7 @@ class MemoryEngine:
         self.receivers[at].room()
 
     def due(self, at: int, most: int) -> list[bytes]:
-        acks = self.receivers[at].due(most)
+        acks = self.receivers[at].take_acks(most)
         return [] if acks is None else acks.handles
 
     def sent(self, at: int, receipt: str) -> None:

@@ -19,10 +19,10 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.receiver import (
     FIRST,
-    Place,
     ReceiverSettings,
     StreamReading,
-    at,
+    StreamStart,
+    start_at,
     stream_reading,
 )
 from spark_stomp.receiver.reading import ReceiverState
@@ -99,7 +99,7 @@ def test_messages_have_the_numbers_that_the_broker_gave_them(data: st.DataObject
     offsets = data.draw(OFFSETS)
     base = data.draw(st.none() | st.integers(0, offsets[0]))
     held = of_stream("a#0")
-    held.begin_at(FIRST if base is None else at(base), "e")
+    held.begin_at(FIRST if base is None else start_at(base), "e")
     held.connected(keyed=False)
     stream = held.stream
     assert (stream.base, stream.next, held.log.id) == (base, base, "e")
@@ -172,9 +172,9 @@ ACTIONS = st.lists(st.sampled_from(["publish", "roll", "retain", "subscribe", "s
 
 
 @pytest.mark.rule("R.1", "R.3", "R.6")
-@given(ACTIONS, st.sampled_from([FIRST, at(0), at(2), at(3)]), st.data())
+@given(ACTIONS, st.sampled_from([FIRST, start_at(0), start_at(2), start_at(3)]), st.data())
 def test_each_message_comes_once_and_what_retention_took_is_named(
-    actions: list[str], place: Place, data: st.DataObject
+    actions: list[str], place: StreamStart, data: st.DataObject
 ) -> None:
     broker, lost, few = Broker(), list[str](), st.integers(1, 3)
     published = [*range(3)]
@@ -186,7 +186,7 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
     reading = StreamReading(shared, turn)
     broker.subscribe(held.stream.subscribe(), 0)
     with (
-        patch.object(stream_reading, "first_offset", broker.first_offset),
+        patch.object(stream_reading, "ask_first_offset", broker.first_offset),
         patch.object(stream_reading, "_lost", lambda _, text, __: lost.append(text)),
     ):
         for action in actions:
@@ -214,4 +214,4 @@ def test_each_message_comes_once_and_what_retention_took_is_named(
     ]
     wanted = [one for one in published if begin <= one < end]
     assert came == [one for one in wanted if not any(one in gone for gone in named)]
-    assert stream.has_all_below(end) and stream.ends_too_early(broker.end) is None
+    assert stream.has_all_below(end) and stream.why_too_early(broker.end) is None

@@ -80,7 +80,7 @@ def run(
     rows: Counter[int] = Counter()
     turns = Turns(tuple(queues))
     for connections in range(1, 400):
-        turn, careful = turns.now, turns.now.is_careful
+        turn, careful = turns.current, turns.current.is_careful
         connection = Connection(queues, turn)
         try:
             while True:

@@ -21,7 +21,7 @@ _CONTRACT = """
 1.7   source.commits:Committer._examine                  never fenced
 1.8   source.commits:Committer._raise_or_log             never _UNREADABLE_AT_MOST
 1.9   source.commits:Committer.stop                      drops _warn_of_no_evidence
-1.10  receiver.ack_queue:AckQueue.next_acks              drops _groups.append
+1.10  receiver.ack_queue:AckQueue.take_acks              drops _groups.append
 # A range never changes
 2.1   receiver.log:Log.add                               shifts end
 2.2   receiver.log:new_id                                returns "0"
@@ -30,7 +30,7 @@ _CONTRACT = """
 2.5   source.memory_log:MemoryLog.take                   never pending
 2.6   receiver.blocks:Block.attach                       drops pinned
 # A lost range is empty, is never filled again and is never ACKed
-3.1   source.logs:Logs.missing                           always JOURNAL
+3.1   source.logs:Logs.refuse_missing                    always JOURNAL
 3.2   source.logs:Logs.ranges                            always one.id
 3.3   frameserver.client:fetch                           never ticket.high
 3.4   receiver.log:Log.readable                          never committed
@@ -41,7 +41,7 @@ _CONTRACT = """
 4.3   receiver.deliveries:Deliveries._sort_out           always add_new
 4.4   receiver.blocks:Block.attach                       puts () for live
 4.5   receiver.log:Log.remember                          drops remember_unconfirmed
-4.6   receiver.deliveries:Deliveries._compare            puts 0 for nameless
+4.6   receiver.deliveries:Deliveries._compare            puts 0 for without_id
 4.7   receiver.pause:BoundedReader.check_receipts        never _patient_from
 4.8   receiver.status:ConnectionStatus.may_try_again     never login_accepted
 4.8   brokers.known:sentence_of                          returns None
@@ -52,7 +52,7 @@ _CONTRACT = """
 4.12  receiver.turns:Turns.ended                          never may_narrow
 4.12  receiver.turn_state:TurnState.put                  never is_over
 4.12  receiver.turn_state:TurnState.next                 never achieved
-4.12  receiver.receiver:Receiver._wait_to_reconnect      puts turn.pause for now.pause
+4.12  receiver.receiver:Receiver._wait_to_reconnect      puts turn.pause for current.pause
 4.13  source.forgotten:Forgotten.why                     puts float("inf") for needed
 4.13  receiver.deliveries:Deliveries.disconnected        never forgotten
 4.13  receiver.unproved:UnprovedAcks.came                puts frozenset((None,)) for names
@@ -98,7 +98,7 @@ J.3   source.journal_log:JournalLog.begin                drops skip
 J.4   source.journal_log:JournalLog.__init__             puts journal.first for journal.committed
 J.5   source.journal_writer:JournalWriter._write         always ack_when_durable
 J.6   source.journal_log:JournalLog.available            puts self._journal for writer.log
-J.7   receiver.deliveries:Deliveries.take                drops pinned
+J.7   receiver.deliveries:Deliveries.pin_next            drops pinned
 J.8   source.journal_log:recover                         never known
 J.9   source.journal_writer:JournalWriter._trim          never awaits_acks
 J.10  source.commits:Committer.began_at                  never last_commit_holds
@@ -111,11 +111,11 @@ J.16  journal.journal:Journal._writing                   drops _failure
 # Streams of RabbitMQ
 R.1   receiver.stream_reading:StreamDeliveries.receive_from puts offset + 1 for offset
 R.2   source.stream_log:StreamLog.begin                  never planned
-R.3   receiver.stream:Stream.brought                     returns 0
+R.3   receiver.stream:StreamProgress.brought             returns 0
 R.4   source.stream_log:StreamLog.begin                  always end
 R.5   source.stream_log:StreamLog.available              without min
 R.6   receiver.stream_reading:StreamReading._check_gap  never earliest
-R.6   receiver.stream:Stream.ends_at                     returns False
+R.6   receiver.stream:StreamProgress.note_end            returns False
 R.7   receiver.stream_reading:StreamReading._has_room   returns True
 R.8   receiver.stream_offsets:require_streams            returns None
 # The sink
@@ -146,11 +146,11 @@ TestInMemory      receiver.log:Log.commit                       shifts permit_ac
 TestWithJournal   receiver.blocks:Block.permit_acks             always stop
 TestWithJournal   receiver.blocks:Block.permit_acks             puts first + len(self) for high
 TestInMemory      receiver.ack_queue:AckQueue.confirm           always confirmed
-TestInMemory      receiver.ack_queue:AckQueue.next_acks         drops _groups.append
+TestInMemory      receiver.ack_queue:AckQueue.take_acks         drops _groups.append
 TestInMemory      receiver.deliveries:Deliveries.confirm        always confirmed
 TestInMemory      receiver.deliveries:Deliveries.connected
                   puts lambda: vars(self).setdefault("first", AckQueue()) for AckQueue
-TestInMemory      receiver.ack_queue:AckQueue.next_acks         puts block.handles[::-1] for block.handles
+TestInMemory      receiver.ack_queue:AckQueue.take_acks         puts block.handles[::-1] for block.handles
 TestInMemory      receiver.log:Log.permit_acks                  never handles
 TestLogThenAck    source.journal_writer:JournalWriter._write    shifts permit_acks
 TestWithJournal   source.journal_writer:JournalWriter._write    always ack_when_durable
@@ -159,8 +159,8 @@ TestInMemory      receiver.log:Log.add                          shifts end
 TestInMemory      receiver.log:new_id                           returns "0"
 TestInMemory      receiver.blocks:Inbox.take                    puts self._waiting.pop for _waiting.popleft
 TestInMemory      source.memory_log:MemoryLog.take              never pending
-TestWithJournal   source.logs:Logs.read                         puts one.received for high
-TestWithJournal   receiver.deliveries:Deliveries.take           drops pinned
+TestWithJournal   source.logs:Logs.read                         puts one.received_end for high
+TestWithJournal   receiver.deliveries:Deliveries.pin_next       drops pinned
 # What is known again
 TestInMemory      receiver.blocks:Inbox.discard                 never but
 TestInMemory      receiver.deliveries:Deliveries.disconnected   drops remove

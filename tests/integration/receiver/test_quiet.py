@@ -159,7 +159,7 @@ def test_a_careful_turn_that_waits_for_a_commit(
     careful: LoneReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert polls(monkeypatch) < 5
-    assert not careful.reading.state.is_over
+    assert not careful.reading.turn_state.is_over
 
 
 @pytest.mark.rule("4.12")
@@ -168,10 +168,10 @@ def test_a_careful_turn_that_is_over_and_waits_for_a_commit(
 ) -> None:
     first, received = careful.reading, careful.frames.received
     careful.acknowledge(received - 2)
-    wait_until(lambda: first.state.is_over, what="the end of the turn")
+    wait_until(lambda: first.turn_state.is_over, what="the end of the turn")
     devbroker.publish_many(QUEUE, [b"late", b"later"])
-    wait_until(lambda: first.state.count == 2, what="what is not taken any more")
+    wait_until(lambda: first.turn_state.count == 2, what="what is not taken any more")
     assert polls(monkeypatch) < 5
-    assert (careful.reading, careful.frames.received, first.state.count) == (first, received, 2)
+    assert (careful.reading, careful.frames.received, first.turn_state.count) == (first, received, 2)
     careful.acknowledge(received)
     wait_until(lambda: careful.frames.received == received + 2, what="the next turn")

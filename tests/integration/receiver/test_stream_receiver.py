@@ -17,14 +17,14 @@ from spark_stomp.errors import ConnectionLost, StompError, StreamTruncated, Unsu
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import (
     FIRST,
-    Place,
     Receiver,
     ReceiverSettings,
     StreamReading,
-    at,
-    stream_ends,
+    StreamStart,
+    ask_stream_ends,
+    start_at,
 )
-from spark_stomp.receiver.stream_offsets import first_offset
+from spark_stomp.receiver.stream_offsets import ask_first_offset
 
 pytestmark = pytest.mark.usefixtures("quick_ends")
 
@@ -38,7 +38,7 @@ def options_for(url: str, **options: str) -> SourceOptions:
 
 
 class Lone(Receiver):
-    def __init__(self, options: SourceOptions, begin: Place, wanted: int) -> None:
+    def __init__(self, options: SourceOptions, begin: StreamStart, wanted: int) -> None:
         (settings,) = ReceiverSettings.of(options)
         self.held = of_stream(settings.name, settings.max_buffered_bytes)
         self.held.begin_at(begin, "e", wanted)
@@ -59,7 +59,7 @@ class Lone(Receiver):
 
 
 @contextmanager
-def running(*nodes: Stream, begin: Place = FIRST, wanted: int = 0, **options: str) -> Iterator[Lone]:
+def running(*nodes: Stream, begin: StreamStart = FIRST, wanted: int = 0, **options: str) -> Iterator[Lone]:
     with ExitStack() as servers:
         urls = [servers.enter_context(stomp_server(node.broker.serve)) for node in nodes]
         yield servers.enter_context(started(Lone(options_for(",".join(urls), **options), begin, wanted)))
@@ -106,7 +106,7 @@ class TestAcks:
 
     def test_do_not_wait_while_a_planned_batch_comes(self) -> None:
         stream = Stream(*range(30), window=3)
-        with running(stream, begin=at(0), wanted=20, maxBufferedBytes=str(6 * BYTES)) as receiver:
+        with running(stream, begin=start_at(0), wanted=20, maxBufferedBytes=str(6 * BYTES)) as receiver:
             wait_until(lambda: receiver.status().window_full, what="a full window")
             assert len(receiver.offsets) >= 20
         assert stream.acks[-1] == "a17"
@@ -115,7 +115,7 @@ class TestAcks:
 class TestTheEnd:
     @pytest.mark.rule("R.6")
     def test_before_the_next_offset_fails_the_query(self) -> None:
-        with running(Stream(*range(5)), begin=at(6)) as receiver:
+        with running(Stream(*range(5)), begin=start_at(6)) as receiver:
             found = failure(receiver)
             assert not receiver.held.stream.end_is_known
         assert isinstance(found, StreamTruncated)
@@ -126,7 +126,7 @@ class TestTheEnd:
     def test_of_a_replica_that_is_behind_is_that_of_another_node(self, wanted: int) -> None:
         """The query goes on there, with failOnDataLoss=false too, and reads nothing again."""
         behind, whole = Stream(*range(5)), Stream(*range(9))
-        with running(behind, whole, begin=at(6), wanted=wanted, failOnDataLoss="false") as receiver:
+        with running(behind, whole, begin=start_at(6), wanted=wanted, failOnDataLoss="false") as receiver:
             wait_until(lambda: receiver.offsets == [6, 7, 8], what="what is behind the next offset")
             assert "is behind: it ends at offset 5" in str(receiver.status().connection.last_error)
             assert receiver.status().failure is None
@@ -134,7 +134,7 @@ class TestTheEnd:
 
     @pytest.mark.rule("R.6")
     def test_before_the_next_offset_on_all_nodes_fails_the_query(self) -> None:
-        with running(Stream(*range(5)), Stream(*range(3)), begin=at(6)) as receiver:
+        with running(Stream(*range(5)), Stream(*range(3)), begin=start_at(6)) as receiver:
             found = failure(receiver)
         assert isinstance(found, StreamTruncated)
         assert "is behind, and no other address of url has more" in found.message
@@ -143,7 +143,7 @@ class TestTheEnd:
     @pytest.mark.parametrize(("wanted", "first_asked"), [(0, "offset=6"), (9, "next")])
     def test_before_the_next_offset_may_be_a_new_beginning(self, wanted: int, first_asked: str) -> None:
         stream = Stream(*range(5))
-        with running(stream, begin=at(6), wanted=wanted, failOnDataLoss="false") as receiver:
+        with running(stream, begin=start_at(6), wanted=wanted, failOnDataLoss="false") as receiver:
             wait_until(lambda: receiver.offsets == [*range(5)], what="the stream from its beginning")
             assert receiver.held.log.id != "e" and not receiver.held.stream.awaits_planned
         assert (stream.begins[0], stream.begins[-1]) == (first_asked, "first")
@@ -153,7 +153,7 @@ class TestTheEnd:
         """Its first message is awaited for as long as attempts to subscribe may take."""
         stream = Stream()
         with running(
-            stream, begin=at(6), wanted=9, failOnDataLoss="false", connectTimeout="300ms"
+            stream, begin=start_at(6), wanted=9, failOnDataLoss="false", connectTimeout="300ms"
         ) as receiver:
             wait_until(lambda: receiver.status().subscribed, what="the subscription")
         assert stream.begins[-1] == "first"
@@ -164,7 +164,7 @@ class TestTheEnd:
     def test_of_an_empty_stream_is_before_its_first_message(self, fail: str, lost: bool) -> None:
         """When that comes, a stream that was declared anew is longer than the old offset."""
         stream = Stream()
-        with running(stream, begin=at(6), failOnDataLoss=fail) as receiver:
+        with running(stream, begin=start_at(6), failOnDataLoss=fail) as receiver:
             wait_until(lambda: receiver.held.stream.end_is_known, what="the look at the empty stream")
             stream.offsets = [*range(12)]
             if lost:
@@ -186,20 +186,20 @@ class TestTheEnd:
                     self.offsets += range(len(self.offsets), len(self.offsets) + 5)
                 return found
 
-        with running(Growing(*range(5)), begin=at(6)) as receiver:
+        with running(Growing(*range(5)), begin=start_at(6)) as receiver:
             assert "ended at offset 5, and the next one to be read is 6" in failure(receiver).message
 
     def test_of_a_stream_that_retention_has_emptied_is_no_end(self) -> None:
         stream = Stream()
-        with running(stream, begin=at(6)) as receiver:
+        with running(stream, begin=start_at(6)) as receiver:
             wait_until(lambda: receiver.held.stream.end_is_known, what="the look at the empty stream")
             stream.offsets = [*range(6, 12)]
             stream.publish(*range(6, 12))
             wait_until(lambda: receiver.offsets == [*range(6, 12)], what="what comes then")
 
     @pytest.mark.rule("R.5")
-    @pytest.mark.parametrize("begin", [at(5), Place("timestamp=1795420800")])
-    def test_is_known_after_a_silence_and_that_is_news(self, begin: Place) -> None:
+    @pytest.mark.parametrize("begin", [start_at(5), StreamStart("timestamp=1795420800")])
+    def test_is_known_after_a_silence_and_that_is_news(self, begin: StreamStart) -> None:
         stream = Stream(*range(begin.offset or 0))
         with running(stream, begin=begin) as receiver:
             wait_until(lambda: receiver.status().subscribed, what="the subscription")
@@ -232,7 +232,7 @@ class TestWhatTheBrokerIsAsked:
     @pytest.mark.rule("4.8")
     def test_is_asked_again_if_the_connection_ends_with_the_answer(self) -> None:
         with stomp_server(Leaving(3, 4).broker.serve) as url, read_late(), pytest.raises(ConnectionLost):
-            stream_ends(options_for(url), [STREAM])
+            ask_stream_ends(options_for(url), [STREAM])
 
     @pytest.mark.parametrize(
         ("offsets", "published", "end"), [((), [], {}), ((3, 4), [], {STREAM: 5}), ((3, 4), [7], {STREAM: 7})]
@@ -244,8 +244,8 @@ class TestWhatTheBrokerIsAsked:
         stream = Stream(*offsets)
         stream.published = published
         with stomp_server(stream.broker.serve) as url:
-            assert stream_ends(options_for(url), [STREAM], patience=0.2) == end
+            assert ask_stream_ends(options_for(url), [STREAM], patience=0.2) == end
 
     def test_where_it_begins(self) -> None:
         with stomp_server(Stream(3, 4).broker.serve) as url:
-            assert first_offset(options_for(url), STREAM, url.removeprefix("stomp://")) == 3
+            assert ask_first_offset(options_for(url), STREAM, url.removeprefix("stomp://")) == 3

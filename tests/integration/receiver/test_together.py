@@ -14,7 +14,7 @@ from support.tcp import stomp_server
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.errors import BrokerError, ConnectionLost, MessageUndeliverable, StompError
-from spark_stomp.receiver.stream_offsets import first_offset
+from spark_stomp.receiver.stream_offsets import ask_first_offset
 from spark_stomp.sink.write import ProvedRuns
 
 __all__ = ["command"]
@@ -168,7 +168,7 @@ def test_behind_a_message_of_a_stream_it_is_said(apart: bool) -> None:
     stream.broker.apart = apart
     with stomp_server(stream.broker.serve) as url:
         options = source_options(url, "/amq/queue/a", startingOffsets="earliest")
-        assert first_offset(options, "/amq/queue/a", url.removeprefix("stomp://")) == 0
+        assert ask_first_offset(options, "/amq/queue/a", url.removeprefix("stomp://")) == 0
 
 
 @apart

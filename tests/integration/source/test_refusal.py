@@ -160,7 +160,7 @@ def commit(held: Deliveries, count: int, end: int) -> None:
     """So many messages more are a batch, which is committed and ACKed."""
     held.number(count)
     held.log.commit(end)
-    assert held.due(1_000) is not None
+    assert held.take_acks(1_000) is not None
     held.sent("a", 0.0)
     held.confirm("a")
 

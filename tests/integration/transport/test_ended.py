@@ -23,7 +23,7 @@ from support.waiting import wait_until
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.errors import BrokerError, LocalProtocolError, StompError, TransportError
-from spark_stomp.receiver.stream_offsets import first_offset, stream_ends
+from spark_stomp.receiver.stream_offsets import ask_first_offset, ask_stream_ends
 from spark_stomp.sink.sender import Sender
 from spark_stomp.sink.write import ProvedRuns
 from spark_stomp.transport.queues import is_queue, is_stream
@@ -105,8 +105,8 @@ WAYS = {
     "DISCONNECT": Way(left_at_once),
     "is it a stream": Way(lambda url, peer: is_stream(source_options(url).connection, BY_NAME, peer)),
     "is it a queue": Way(lambda url, peer: is_queue(source_options(url).connection, BY_NAME, peer)),
-    "first offset": Way(lambda url, peer: first_offset(source_options(url), BY_NAME, peer)),
-    "ends of streams": Way(lambda url, peer: stream_ends(source_options(url), [BY_NAME], peer)),
+    "first offset": Way(lambda url, peer: ask_first_offset(source_options(url), BY_NAME, peer)),
+    "ends of streams": Way(lambda url, peer: ask_stream_ends(source_options(url), [BY_NAME], peer)),
     "are messages taken": Way(
         lambda url, peer: takes_messages(source_options(url).connection, dialect_named("rabbitmq"), peer)
     ),

@@ -37,7 +37,7 @@ class Connection:
         return self.block.confirmed
 
     def take(self, most: int = MANY) -> list[bytes]:
-        acks = self.queue.next_acks(most)
+        acks = self.queue.take_acks(most)
         return [] if acks is None else acks.handles
 
     def send(self, upto: int, receipt: str) -> None:
@@ -60,11 +60,11 @@ def test_confirmed_grows_with_receipts_only() -> None:
     one = Connection(4)
     one.send(4, "r1")
     assert (one.confirmed, one.queue.next_deadline) == (0, 4.0)
-    assert (one.queue.unacked, one.queue.pending, one.queue.owed) == (4, True, 4)
+    assert (one.queue.unacked, one.queue.has_pending, one.queue.owed) == (4, True, 4)
     assert one.queue.unacked_bytes == 4 * SIZE
     assert one.queue.confirm("r1")
     assert (one.confirmed, one.queue.next_deadline) == (4, None)
-    assert (one.queue.unacked, one.queue.pending, one.queue.owed) == (0, False, 0)
+    assert (one.queue.unacked, one.queue.has_pending, one.queue.owed) == (0, False, 0)
     assert one.queue.unacked_bytes == 0
 
 
@@ -75,9 +75,9 @@ def test_a_later_receipt_does_not_vouch_for_an_earlier_group() -> None:
         one.send(upto, receipt)
     for receipt, confirmed in (("c", 3), ("b", 6)):
         one.queue.confirm(receipt)
-        assert (one.confirmed, one.queue.next_deadline, one.queue.pending) == (confirmed, 3.0, True)
+        assert (one.confirmed, one.queue.next_deadline, one.queue.has_pending) == (confirmed, 3.0, True)
     one.queue.confirm("a")
-    assert (one.confirmed, one.queue.next_deadline, one.queue.pending) == (9, None, False)
+    assert (one.confirmed, one.queue.next_deadline, one.queue.has_pending) == (9, None, False)
 
 
 def test_a_receipt_of_something_else_is_not_ours() -> None:
@@ -121,7 +121,7 @@ class TestOldestUnacked:
         queue.came(1, SIZE, at=400)
         assert queue.oldest_unacked == 300
         queue.push_again(KEY, b"h")
-        acks = queue.next_acks(MANY)
+        acks = queue.take_acks(MANY)
         assert acks is not None
         assert acks.handles == [b"h"]
         queue.sent("r1", deadline=0.0)

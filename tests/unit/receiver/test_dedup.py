@@ -16,7 +16,7 @@ from spark_stomp.receiver.dedup import DedupIndex, RememberedKeys
 def held(*keys: MessageKey) -> Block:
     """A block of messages with these keys."""
     batch = FrameBatch(b"", [0] * len(keys), 0, 0, "1.2")
-    return Block(batch, [one.id for one in keys], made=list(keys))
+    return Block(batch, [one.id for one in keys], made_keys=list(keys))
 
 
 @pytest.fixture

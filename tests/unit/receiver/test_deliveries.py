@@ -55,7 +55,7 @@ class Query:
 
     def acks(self, receiver: Deliveries, receipt: str = "r") -> list[bytes]:
         """What the receiver sends now."""
-        acks = receiver.due(1_000)
+        acks = receiver.take_acks(1_000)
         if acks is None:
             return []
         receiver.sent(receipt, 0.0)
@@ -242,7 +242,7 @@ def test_committed_messages_are_reduced_to_keys_only_until_there_is_room(query: 
     assert small.inbox.room <= 0
     assert small.room() > 0
     assert 0 < len(small.inbox.loaded) < 4
-    assert [block.made is None for block in small.inbox.loaded] == [True] * len(small.inbox.loaded)
+    assert [block.made_keys is None for block in small.inbox.loaded] == [True] * len(small.inbox.loaded)
     query.deliver(small, "a" * 30, again=True)
     assert again(small) == Counts(redelivered=1, dropped=1)
     small.close()

@@ -126,7 +126,7 @@ def test_receipts_of_one_receiver_do_not_hold_up_another() -> None:
             receive(receiver, block_of([frame], [b"h" + name], [name]))
             receiver.number(1)
         log.commit(log.end)
-        assert quick.due(10) is not None
+        assert quick.take_acks(10) is not None
         quick.sent(f"r{number}", 0.0)
         quick.confirm(f"r{number}")
         assert (quick.inbox.memory_bytes, len(quick.inbox.numbered), index.held) == (0, 0, 1)

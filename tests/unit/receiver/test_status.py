@@ -12,35 +12,35 @@ REFUSED = ConnectFailed("nobody listens")
 
 
 def test_what_it_says() -> None:
-    connected = ConnectionStatus(since=100.0).subscribed(101.0, **BROKER)
+    connected = ConnectionStatus(since=100.0).after_subscribe(101.0, **BROKER)
     assert connected == ConnectionStatus(since=101.0, connected=True, connections=1, **BROKER)
-    lost = connected.failed(LOST, 200.0).failed(REFUSED, 201.0).failed(REFUSED, 203.0)
+    lost = connected.after_failure(LOST, 200.0).after_failure(REFUSED, 201.0).after_failure(REFUSED, 203.0)
     last = {"last_error": str(REFUSED), "last_error_code": REFUSED.code, "last_error_at": 203.0}
     assert lost == ConnectionStatus(since=200.0, connections=1, attempts=2, **BROKER, **last)
     # What went wrong last stays to be seen.
-    again = lost.subscribed(204.0, **BROKER)
+    again = lost.after_subscribe(204.0, **BROKER)
     expected = ConnectionStatus(since=204.0, connected=True, connections=2, reconnects=1, **BROKER, **last)
     assert again == expected
     assert (lost.reconnects, again.reconnects) == (0, 1)
 
 
 def test_a_connection_that_ended_with_its_turn_is_not_lost() -> None:
-    connected = ConnectionStatus(since=100.0).subscribed(101.0, **BROKER)
-    assert connected.failed(LOST, 102.0).is_lost
-    again = connected.failed(LOST, 102.0).subscribed(103.0, **BROKER)
-    ended = again.ended_turn(104.0)
+    connected = ConnectionStatus(since=100.0).after_subscribe(101.0, **BROKER)
+    assert connected.after_failure(LOST, 102.0).is_lost
+    again = connected.after_failure(LOST, 102.0).after_subscribe(103.0, **BROKER)
+    ended = again.after_turn(104.0)
     assert (ended.connected, ended.since, ended.is_lost) == (False, 104.0, False)
-    assert ended.failed(REFUSED, 105.0).is_lost
+    assert ended.after_failure(REFUSED, 105.0).is_lost
     # Each turn has a connection of its own, and nothing is wrong with that.
-    assert (again.reconnects, ended.subscribed(105.0, **BROKER).reconnects) == (1, 1)
-    assert ended.subscribed(105.0, **BROKER).connections == 3
-    assert not ConnectionStatus(since=100.0).failed(REFUSED, 101.0).is_lost
+    assert (again.reconnects, ended.after_subscribe(105.0, **BROKER).reconnects) == (1, 1)
+    assert ended.after_subscribe(105.0, **BROKER).connections == 3
+    assert not ConnectionStatus(since=100.0).after_failure(REFUSED, 101.0).is_lost
 
 
 def test_a_loss_is_news_once() -> None:
-    first = ConnectionStatus(since=100.0).failed(REFUSED, 101.0)
+    first = ConnectionStatus(since=100.0).after_failure(REFUSED, 101.0)
     assert first.newly_failed, "the first attempt"
-    assert not first.failed(REFUSED, 102.0).newly_failed
-    lost = first.subscribed(103.0, **BROKER).failed(LOST, 104.0)
+    assert not first.after_failure(REFUSED, 102.0).newly_failed
+    lost = first.after_subscribe(103.0, **BROKER).after_failure(LOST, 104.0)
     assert lost.newly_failed
-    assert not lost.failed(REFUSED, 105.0).newly_failed
+    assert not lost.after_failure(REFUSED, 105.0).newly_failed

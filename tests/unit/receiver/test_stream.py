@@ -15,20 +15,20 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import (
     FIRST,
     LATEST,
-    Place,
     ReceiverSettings,
-    Stream,
+    StreamProgress,
     StreamReading,
-    at,
+    StreamStart,
     began_anew,
-    begin_of,
+    start_at,
     stream_reading,
+    stream_start,
 )
 from spark_stomp.receiver.reading import ReceiverState
 from spark_stomp.receiver.turns import Turn
 
 STREAM = "/amq/queue/a"
-SINCE = Place("timestamp=1795420800")
+SINCE = StreamStart("timestamp=1795420800")
 PEER: Any = SimpleNamespace(peer="b:61613", beat_while=lambda work: work())
 
 
@@ -52,8 +52,8 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     broker = Broker()
-    monkeypatch.setattr(stream_reading, "first_offset", broker.first_offset)
-    monkeypatch.setattr(stream_reading, "stream_ends", broker.stream_ends)
+    monkeypatch.setattr(stream_reading, "ask_first_offset", broker.first_offset)
+    monkeypatch.setattr(stream_reading, "ask_stream_ends", broker.stream_ends)
     return broker
 
 
@@ -64,7 +64,7 @@ def options(**given: str) -> SourceOptions:
 class Lone(StreamReading):
     """It has no connection."""
 
-    def __init__(self, begin: Place, **given: str) -> None:
+    def __init__(self, begin: StreamStart, **given: str) -> None:
         self.held = of_stream("a#0")
         self.held.begin_at(begin)
         self.held.connected(keyed=False)
@@ -72,7 +72,7 @@ class Lone(StreamReading):
         super().__init__(ReceiverState(settings, self.held), Turn(settings.destinations))
 
     @property
-    def stream(self) -> Stream:
+    def stream(self) -> StreamProgress:
         return self.held.stream
 
     def take(self, *offsets: int) -> list[int]:
@@ -91,17 +91,17 @@ class TestWhereItBegins:
             ("earliest", FIRST, "first"),
             ("latest", LATEST, "latest"),
             ("2026-11-23T08:00:00Z", SINCE, "timestamp=1795420800"),
-            ('{"a": 7}', at(7), "offset=7"),
+            ('{"a": 7}', start_at(7), "offset=7"),
             ('{"a": -2}', FIRST, "first"),
         ],
     )
-    def test_is_what_the_option_says(self, starting: str, begin: Place, header: str) -> None:
-        assert begin_of(source_options("stomp://b", STREAM, startingOffsets=starting), STREAM) == begin
-        assert Stream(begin).subscribe() == (("x-stream-offset", header),)
+    def test_is_what_the_option_says(self, starting: str, begin: StreamStart, header: str) -> None:
+        assert stream_start(source_options("stomp://b", STREAM, startingOffsets=starting), STREAM) == begin
+        assert StreamProgress(begin).subscribe() == (("x-stream-offset", header),)
 
     @pytest.mark.rule("R.3")
-    @pytest.mark.parametrize("begin", [FIRST, SINCE, at(3)])
-    def test_and_goes_on_behind_the_last_message(self, begin: Place) -> None:
+    @pytest.mark.parametrize("begin", [FIRST, SINCE, start_at(3)])
+    def test_and_goes_on_behind_the_last_message(self, begin: StreamStart) -> None:
         one = Lone(begin)
         assert one.take(3, 4) == [3, 4]
         assert (one.stream.base, one.stream.next) == (3, 5)
@@ -118,10 +118,10 @@ TABLE = [
     (LATEST, None, False, False),
     (LATEST, 10, False, True),
     (LATEST, 12, False, True),  # it was asked after the end that is wanted
-    (at(3), 3, True, False),
-    (at(10), 10, False, True),
-    (at(12), 12, False, False),  # it may have been declared anew
-    (at(12), 12, True, True),
+    (start_at(3), 3, True, False),
+    (start_at(10), 10, False, True),
+    (start_at(12), 12, False, False),  # it may have been declared anew
+    (start_at(12), 12, True, True),
     (FIRST, 9, True, False),
     (FIRST, 10, False, True),
     (FIRST, 12, True, True),
@@ -132,14 +132,14 @@ TABLE = [
 @pytest.mark.parametrize(("place", "following", "end_is_known", "all_is_here"), TABLE)
 @pytest.mark.parametrize("wanted", [0, 11])
 def test_when_all_has_come(
-    place: Place, following: int | None, end_is_known: bool, all_is_here: bool, wanted: int
+    place: StreamStart, following: int | None, end_is_known: bool, all_is_here: bool, wanted: int
 ) -> None:
     """A planned batch changes nothing of it, and is awaited itself."""
-    one = Stream(place, wanted)
+    one = StreamProgress(place, wanted)
     if following is not None:
         one.locate(following)
     if end_is_known:
-        one.is_there()
+        one.note_end_known()
     assert one.has_all_below(10) == all_is_here
     assert one.has_all_below(0) == (following in (None, 0) or end_is_known or place == LATEST)
     assert one.awaits_planned == ((following or 0) < wanted)
@@ -147,7 +147,7 @@ def test_when_all_has_come(
 
 @pytest.mark.rule("R.3")
 def test_messages_before_the_next_one_are_skipped() -> None:
-    one = Lone(at(5))
+    one = Lone(start_at(5))
     assert one.take(2, 3, 4) == []
     assert one.take(3, 4, 5, 6) == [5, 6]
     assert one.take(5, 6) == []
@@ -158,14 +158,14 @@ def test_messages_before_the_next_one_are_skipped() -> None:
 class TestAGap:
     @pytest.mark.parametrize("first", [0, 7])
     def test_that_never_had_messages_is_none(self, broker: Broker, first: int) -> None:
-        one = Lone(at(5))
+        one = Lone(start_at(5))
         broker.first = first
         assert one.take(5, 6, 9, 10) == [5, 6, 9, 10]
         assert (one.stream.next, broker.asked) == (11, 1)
 
     def test_of_one_offset_is_the_record_of_a_segment(self, broker: Broker) -> None:
         """Also if the segment that was just read is deleted. But a new subscription may have come late."""
-        one = Lone(at(5))
+        one = Lone(start_at(5))
         broker.first = 8
         assert one.take(5, 6, 8, 9) == [5, 6, 8, 9]
         assert broker.asked == 0
@@ -193,13 +193,13 @@ class TestAGap:
         with pytest.raises(
             StreamTruncated, match=f"offsets 5 to 10 of the stream {STREAM} are .* {first} now"
         ):
-            Lone(at(5)).take(11, 12)
+            Lone(start_at(5)).take(11, 12)
 
     def test_is_logged_if_that_is_what_the_user_wants(
         self, broker: Broker, caplog: pytest.LogCaptureFixture
     ) -> None:
         broker.first = 11
-        assert Lone(at(5), failOnDataLoss="false").take(11, 12) == [11, 12]
+        assert Lone(start_at(5), failOnDataLoss="false").take(11, 12) == [11, 12]
         assert "failOnDataLoss=false: offsets 5 to 10 of the stream" in caplog.text
 
     def test_of_which_rabbitmq_says_nothing_is_not_skipped(
@@ -208,8 +208,8 @@ class TestAGap:
         def lost(*_: object) -> int:
             raise ConnectionLost("b:61613 did not say")
 
-        monkeypatch.setattr(stream_reading, "first_offset", lost)
-        one = Lone(at(5))
+        monkeypatch.setattr(stream_reading, "ask_first_offset", lost)
+        one = Lone(start_at(5))
         with pytest.raises(ConnectionLost):
             one.take(11)
         assert one.stream.next == 5
@@ -217,11 +217,13 @@ class TestAGap:
 
 @pytest.mark.rule("R.6")
 class TestTheEnd:
-    @pytest.mark.parametrize(("begin", "wanted", "end"), [(at(5), 0, 5), (at(5), 7, 7), (FIRST, 0, 0)])
+    @pytest.mark.parametrize(
+        ("begin", "wanted", "end"), [(start_at(5), 0, 5), (start_at(5), 7, 7), (FIRST, 0, 0)]
+    )
     def test_may_be_where_reading_begins_or_a_planned_batch_ends(
-        self, begin: Place, wanted: int, end: int
+        self, begin: StreamStart, wanted: int, end: int
     ) -> None:
-        assert not began_anew(options(), STREAM, Stream(begin, wanted), end)
+        assert not began_anew(options(), STREAM, StreamProgress(begin, wanted), end)
 
     @pytest.mark.parametrize(
         ("wanted", "end", "behind"),
@@ -230,7 +232,7 @@ class TestTheEnd:
     def test_before_that_is_an_error_or_logged(
         self, wanted: int, end: int, behind: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        one = Stream(at(5), wanted)
+        one = StreamProgress(start_at(5), wanted)
         with pytest.raises(StreamTruncated, match=f"ended at offset {end}, .*{behind}"):
             began_anew(options(), STREAM, one, end)
         tolerant = options(failOnDataLoss="false")
@@ -241,7 +243,7 @@ class TestTheEnd:
             began_anew(tolerant, STREAM, one, end, started=True)
 
     def test_then_the_stream_is_read_from_its_beginning(self, broker: Broker) -> None:
-        one = Lone(at(5), failOnDataLoss="false")
+        one = Lone(start_at(5), failOnDataLoss="false")
         broker.end = 4
         one._judge_end(broker.end, PEER)
         assert one.stream.subscribe() == (("x-stream-offset", "first"),)

@@ -59,17 +59,17 @@ class TestCareful:
         assert (state.count, state.size) == (2, 2 * len(FRAME))
         assert state.poll_timeout() == pytest.approx(0.2)
         clock.now += 0.1
-        assert not state.due(deliveries, 4)
+        assert not state.take_settled(deliveries, 4)
         clock.now += 0.11
-        assert [*state.due(deliveries, 4)] == [(came, AT)]
+        assert [*state.take_settled(deliveries, 4)] == [(came, AT)]
         assert (state.count, state.size, state.poll_timeout()) == (0, 0, 1.0)
 
     def test_a_full_window_brings_nothing_more(self, clock: SimpleNamespace, deliveries: Deliveries) -> None:
         state = TurnState(CAREFUL)
         give(deliveries, 3)
         state.put(block(), AT)
-        assert not state.due(deliveries, None)
-        assert state.due(deliveries, 4)
+        assert not state.take_settled(deliveries, None)
+        assert state.take_settled(deliveries, 4)
 
     @pytest.mark.parametrize(
         ("achieved", "quiet", "unacked", "is_over"),
@@ -100,7 +100,7 @@ class TestCareful:
         assert not state.next(deliveries, 401, 0.0)
         state.put(block(), AT)
         clock.now += 60.0
-        assert not state.due(deliveries, 4) and not state.take()
+        assert not state.take_settled(deliveries, 4) and not state.take()
         assert state.poll_timeout() == 1.0
 
     def test_what_an_error_takes_back_counts_what_was_dropped(self, deliveries: Deliveries) -> None:

@@ -27,7 +27,7 @@ class TestOneDestination:
         turns.ended(error(40_000))
         found = [turns.ended(error(unacked, 1)).prefetch for unacked in (40_000, 400, 3, 1)]
         assert found == [400, 4, 1, 1]
-        assert turns.now.is_careful
+        assert turns.current.is_careful
 
     @pytest.mark.parametrize(
         ("ends", "prefetch"),
@@ -42,9 +42,9 @@ class TestOneDestination:
             ([error(40_000), error(40_000, achieved=40_001)], None),
             ([error(300, achieved=7), cut(9, achieved=300), error(9)], None),
             # A broker whose window cannot be set.
-            ([error(40_000, narrows=False)] * 5, None),
+            ([error(40_000, limits_unacked=False)] * 5, None),
             # A topic, or a broker that redelivers nothing.
-            ([error(40_000, keeps=False)] * 5, None),
+            ([error(40_000, redelivers=False)] * 5, None),
         ],
         ids=str,
     )
@@ -52,19 +52,19 @@ class TestOneDestination:
         turns = Turns((A,))
         for end in ends:
             turns.ended(end)
-        assert turns.now.prefetch == prefetch
-        assert turns.now.is_careful == (prefetch is not None)
+        assert turns.current.prefetch == prefetch
+        assert turns.current.is_careful == (prefetch is not None)
 
     def test_is_read_as_ever_once_the_turn_is_over(self) -> None:
         turns = Turns((A,))
         turns.ended(error(300))
         turns.ended(error(300))
-        assert turns.now == Turn((A,), 3, suspects=300, errors=2)
+        assert turns.current == Turn((A,), 3, suspects=300, errors=2)
         turns.ended(cut(3, achieved=120))
-        assert turns.now == Turn((A,), 3, suspects=180)
+        assert turns.current == Turn((A,), 3, suspects=180)
         turns.next()
-        assert turns.now == Turn((A,))
-        assert not turns.now.is_careful
+        assert turns.current == Turn((A,))
+        assert not turns.current.is_careful
 
 
 class TestSeveralDestinations:
@@ -72,22 +72,22 @@ class TestSeveralDestinations:
         turns = Turns((A, B, C))
         for _ in range(2):
             turns.ended(error(500))
-        assert turns.now == Turn((A,), 5, suspects=500, errors=2)
+        assert turns.current == Turn((A,), 5, suspects=500, errors=2)
         turns.ended(error(0, achieved=7))
         for one in (B, C):
-            assert turns.now == Turn((one,), 5, suspects=500, errors=2)
+            assert turns.current == Turn((one,), 5, suspects=500, errors=2)
             turns.next()
-        assert turns.now == Turn((A,), 1, errors=3)
+        assert turns.current == Turn((A,), 1, errors=3)
         turns.next()
-        assert turns.now == Turn((A, B, C))
+        assert turns.current == Turn((A, B, C))
 
-    @pytest.mark.parametrize("end", [cut(500), error(500, narrows=False)], ids=str)
+    @pytest.mark.parametrize("end", [cut(500), error(500, limits_unacked=False)], ids=str)
     def test_stay_together_otherwise(self, end: Ended) -> None:
         """Without a subscription a topic would lose its messages."""
         turns = Turns((A, B))
         for _ in range(5):
             turns.ended(end)
-        assert not turns.now.is_careful
+        assert not turns.current.is_careful
 
 
 class TestFailures:
@@ -99,7 +99,7 @@ class TestFailures:
             # One came, and Spark does not know of it. The ERROR is for the one behind it, or for its ACK.
             (error(1, given=0), Turn((A,), 1, failures=1), 2),
             (error(1, acks_sent=True), Turn((A,), 1, failures=1), 2),
-            (error(3, acks_sent=True, narrows=False), Turn((A,)), 1),
+            (error(3, acks_sent=True, limits_unacked=False), Turn((A,)), 1),
             # It may have come from one behind those.
             (error(9, given=0), Turn((A,), 9), 0),
             (error(9, acks_sent=True), Turn((A,), 9), 0),
@@ -107,8 +107,8 @@ class TestFailures:
             (error(1), Turn((A,), 1), 0),
             (error(0, achieved=1), Turn((A,), 1, failures=2), 0),
             (error(0), Turn((A, B)), 0),
-            (error(0, keeps=False), Turn((A,)), 0),
-            (error(3, acks_sent=True, keeps=False), Turn((A,)), 1),
+            (error(0, redelivers=False), Turn((A,)), 0),
+            (error(3, acks_sent=True, redelivers=False), Turn((A,)), 1),
             (cut(0), Turn((A,), 1, failures=2), 0),
         ],
         ids=str,

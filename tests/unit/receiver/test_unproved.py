@@ -96,7 +96,7 @@ def test_only_a_forgotten_subscription_makes_them_unconfirmed(*, forgotten: bool
         receive(receiver, block)
 
     def ack() -> None:
-        assert receiver.due(10) is not None
+        assert receiver.take_acks(10) is not None
         receiver.sent("r", 0.0)
         receiver.confirm("r")
 

@@ -20,8 +20,8 @@ from spark_stomp.source.planning import (
     Mode,
     Situation,
     decide,
-    end_of_drain,
     leaves_more,
+    why_drain_ends,
 )
 
 STATUS = ReceiverStatus("r", True, 0, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
@@ -283,7 +283,7 @@ class TestWhole:
         ids=["it goes on", "idleTimeout", "maxDrainTime", "maxMessagesPerTrigger", "journalMaxBytes"],
     )
     def test_what_ends_it(self, limits: BatchLimits, situation: Situation, reason: str | None) -> None:
-        assert end_of_drain(limits, situation) == reason
+        assert why_drain_ends(limits, situation) == reason
 
 
 @pytest.mark.rule("5.16")
@@ -306,7 +306,7 @@ class TestWithheld:
     def test_a_drain_ends_at_max_drain_time_all_the_same(self) -> None:
         situation = replace(Case(silence=5.0, drain_left=0.0).situation(), withheld=7)
         assert decide(Mode.DRAIN, BatchLimits(), situation) is Decision.NOTHING_NEW
-        assert end_of_drain(BatchLimits(), situation) == "maxDrainTime"
+        assert why_drain_ends(BatchLimits(), situation) == "maxDrainTime"
 
     def test_meanwhile_the_broker_is_asked_again(self) -> None:
         situation = Case(new=4, silence=5.0, pending=5.0).situation()

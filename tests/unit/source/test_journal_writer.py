@@ -54,7 +54,7 @@ class Writing(Journaled):
         raise AssertionError("it takes any number of frames")
 
     def acks(self, receipt: str = "receipt") -> list[bytes]:
-        acks = self.receiver.due(100)
+        acks = self.receiver.take_acks(100)
         if acks is None:
             return []
         self.receiver.sent(receipt, 0.0)
@@ -163,7 +163,7 @@ def test_of_two_commits_the_newer_counts(make: Make) -> None:
 def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
     query = make()
     query.deliver(0, 2)
-    taken = query.receiver.take(1 << 20)
+    taken = query.receiver.pin_next(1 << 20)
     query.deliver(2, 1)
     query.receiver.disconnected(redelivers=True)
     assert query.receiver.inbox.received == 2

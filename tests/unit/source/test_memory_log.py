@@ -90,7 +90,7 @@ def test_what_broke_between_look_and_tell_is_looked_at_again(query: Memory, limi
     """Nothing gets a number, and no empty batch is told: that would end a run of Once."""
     query.receive("a", "1", "2")
     assert query.tell(INITIAL, limits, lambda: query.reconnect("a")) is None
-    assert (query.log.end, query.logs.received()) == (0, INITIAL)
+    assert (query.log.end, query.logs.received_end()) == (0, INITIAL)
     query.receive("a", "1 again")
     assert query.texts(INITIAL, query.end(INITIAL)) == ["1 again"]
 
@@ -165,14 +165,14 @@ def test_the_messages_of_a_receiver_follow_one_another_in_a_batch() -> None:
 
 def test_what_was_received_counts_what_nobody_was_told(query: Memory) -> None:
     """The query's progress shows how far it is behind."""
-    assert query.logs.received() == INITIAL
+    assert query.logs.received_end() == INITIAL
     query.receive("a", "1", "2")
     query.receive("b", "3")
-    assert query.logs.received() == query.at(3)
+    assert query.logs.received_end() == query.at(3)
     query.end(INITIAL, max_messages=2)
-    assert query.logs.received() == query.at(3)
+    assert query.logs.received_end() == query.at(3)
     query.reconnect("a")
-    assert query.logs.received() == query.at(2)
+    assert query.logs.received_end() == query.at(2)
 
 
 class TestCommits:
@@ -199,14 +199,14 @@ class TestWhatIsMissing:
     """Of what a run without journal and streams cannot read, only the log in memory is lost silently."""
 
     def test_of_a_log_in_memory(self, query: Memory) -> None:
-        query.logs.missing(Range(MEMORY, "of an earlier run", 0, 9))
+        query.logs.refuse_missing(Range(MEMORY, "of an earlier run", 0, 9))
 
     @pytest.mark.rule("J.13")
     def test_of_a_journal(self, query: Memory) -> None:
         with pytest.raises(
             JournalMissing, match=r"the journal j up to message 9, 9 of .* option journal is not set"
         ):
-            query.logs.missing(Range(JOURNAL, "j", 0, 9))
+            query.logs.refuse_missing(Range(JOURNAL, "j", 0, 9))
         for start, planned in ((JOURNAL, MEMORY), (MEMORY, JOURNAL)):
             with pytest.raises(JournalMissing):
                 query.logs.begin(Offset({start: LogEnd("j", 9)}), Offset({planned: LogEnd("j", 9)}))
@@ -214,4 +214,4 @@ class TestWhatIsMissing:
     @pytest.mark.rule("R.6")
     def test_of_a_stream(self, query: Memory) -> None:
         with pytest.raises(StreamTruncated, match="offsets 5 to 8 of the stream c"):
-            query.logs.missing(Range(f"{STREAM}c", "e", 5, 9))
+            query.logs.refuse_missing(Range(f"{STREAM}c", "e", 5, 9))

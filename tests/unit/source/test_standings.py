@@ -19,14 +19,14 @@ from spark_stomp.brokers.standing import LoginNotAccepted, Standing, TellsNothin
 from spark_stomp.errors import ConnectFailed, StompError, UnsupportedError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus
-from spark_stomp.source.standings import Standings
+from spark_stomp.source.standings import StandingWatch
 from spark_stomp.threads import Worker
 
 FIGURES = Standing(True, 5, 3, 2)
 NOT_ANSWERED = UnsupportedError("it may not ask")
 AWAY = ConnectFailed("nobody listens")
 BROKER = {"dialect": dialect_named("activemq"), "peer": "b:61613"}
-UP = ConnectionStatus().subscribed(1.0, **BROKER)
+UP = ConnectionStatus().after_subscribe(1.0, **BROKER)
 
 
 def receiver(*queues: str, connection: ConnectionStatus = UP) -> ReceiverStatus:
@@ -64,9 +64,9 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 def standings(
     *receivers: ReceiverStatus, on_answers: Callable[[], None] = lambda: None, **options: str
-) -> Standings:
+) -> StandingWatch:
     read = [*dict.fromkeys(name for one in receivers for name in one.destinations)]
-    return Standings(
+    return StandingWatch(
         source_options("stomp://b:61613", json.dumps(read), **options), lambda: receivers, on_answers
     )
 
@@ -85,7 +85,7 @@ def test_each_queue_is_asked_for_once(broker: Broker) -> None:
 class TestALoginThatIsRefused:
     """The query goes on over its old connection after the password has changed."""
 
-    def asking(self, monkeypatch: pytest.MonkeyPatch, broker: Broker, **options: str) -> Standings:
+    def asking(self, monkeypatch: pytest.MonkeyPatch, broker: Broker, **options: str) -> StandingWatch:
         self.now = 1_000.0
         monkeypatch.setattr("spark_stomp.source.standings.time.monotonic", lambda: self.now)
         broker.errors = dict.fromkeys(["/queue/a", "/queue/b"], LoginNotAccepted("no"))
@@ -127,7 +127,7 @@ def test_streams_are_not_asked_for(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    "connection", [ConnectionStatus(), UP.failed(AWAY, 2.0)], ids=["not yet subscribed", "lost"]
+    "connection", [ConnectionStatus(), UP.after_failure(AWAY, 2.0)], ids=["not yet subscribed", "lost"]
 )
 def test_nothing_is_asked_without_a_connection(broker: Broker, connection: ConnectionStatus) -> None:
     standings(receiver("/queue/a", connection=connection)).ask()
@@ -180,7 +180,7 @@ class TestTheEndOfARun:
         self.now = 1_000.0
         monkeypatch.setattr("spark_stomp.source.standings.time.monotonic", lambda: self.now)
 
-    def ending(self, *receivers: ReceiverStatus, **options: str) -> Standings:
+    def ending(self, *receivers: ReceiverStatus, **options: str) -> StandingWatch:
         asking = standings(*(receivers or (receiver("/queue/a"),)), **options)
         asking.begin_run_that_ends()
         asking.ask()
@@ -200,7 +200,7 @@ class TestTheEndOfARun:
         assert asking.withheld(1_001.5) == 0
 
     def test_rabbitmq_is_asked_for_longer(self, broker: Broker) -> None:
-        up = ConnectionStatus().subscribed(1.0, dialect_named("rabbitmq"), "b:61613")
+        up = ConnectionStatus().after_subscribe(1.0, dialect_named("rabbitmq"), "b:61613")
         asking = self.ending(receiver("/queue/a", connection=up))
         for self.now, withheld in ((1_004.9, None), (1_005.0, 5)):
             asking.ask()
@@ -304,9 +304,9 @@ def test_a_count_of_the_first_seconds_shows_that_the_broker_counts(
     now = [1_001.0]
     for clock in ("time", "monotonic"):
         monkeypatch.setattr(f"spark_stomp.source.standings.time.{clock}", lambda: now[0])
-    connected = receiver("/queue/a", connection=ConnectionStatus().subscribed(1_000.0, **BROKER))
+    connected = receiver("/queue/a", connection=ConnectionStatus().after_subscribe(1_000.0, **BROKER))
     given_up: list[str] = []
-    asking = Standings(
+    asking = StandingWatch(
         source_options("stomp://b:61613", '["/queue/a"]'),
         lambda: [replace(connected, subscriptions={"s": "/queue/a"})],
         give_up=lambda name, _number, _error: given_up.append(name),
@@ -340,7 +340,7 @@ def test_the_first_question_comes_in_the_first_seconds(
     waited: list[float] = []
     monkeypatch.setattr(Worker, "goes_on", lambda _, seconds: waited.append(seconds) or len(waited) < 5)
     away = [receiver("/queue/a", connection=ConnectionStatus())]
-    asking = Standings(
+    asking = StandingWatch(
         source_options("stomp://b:61613", '["/queue/a"]'),
         lambda: [away.pop() if away else receiver("/queue/a")],
     )

@@ -159,7 +159,7 @@ class TestAPlannedBatch:
         lost = Range(f"{STREAM}c", "e", 5, 9)
         error = pytest.raises(StreamTruncated, match="offsets 5 to 8 of the stream c")
         with nullcontext() if tolerant else error:
-            one.logs.missing(lost)
+            one.logs.refuse_missing(lost)
         assert ("offsets 5 to 8" in caplog.text) == tolerant
 
 
@@ -173,7 +173,7 @@ class TestCommits:
         assert not one.logs.commit(at(a=(name, 7)))
         with pytest.raises(RangeUnavailable, match="asks again for messages from 6 on, but those below 7"):
             one.logs.tickets(Range(f"{STREAM}a", name, 6, 21))
-        assert one.a.due(1_000) is None
+        assert one.a.take_acks(1_000) is None
         assert one.a.inbox.memory_bytes == SIZE
 
     def test_of_another_log_or_stream_free_nothing(self) -> None:
@@ -184,9 +184,9 @@ class TestCommits:
 
     def test_what_was_received(self) -> None:
         one = Run("latest")
-        assert one.logs.received() == INITIAL
+        assert one.logs.received_end() == INITIAL
         one.receive(one.a, 5)
-        assert one.logs.received() == at(a=(one.a.log.id, 6))
+        assert one.logs.received_end() == at(a=(one.a.log.id, 6))
 
 
 @pytest.mark.rule("R.4")
@@ -230,7 +230,7 @@ class TestTheEndOfARun:
         first = one.available(INITIAL)[0]
         assert (first.low, first.high) == (7, 10)
         end = one.next_end(INITIAL)
-        one.a.stream.is_there()
+        one.a.stream.note_end_known()
         assert self.complete(one, end) == [True, False]
         assert one.available(end)[0].new == 0
 
@@ -264,7 +264,7 @@ class TestTheEndOfARun:
         one.stop_at(10)
         assert self.complete(one, start) == [False, False]
         assert one.available(start)[0].new == 0
-        one.a.stream.is_there()
+        one.a.stream.note_end_known()
         if starting == "latest":
             one.b.locate(12)
         assert self.complete(one, start) == complete
@@ -337,7 +337,7 @@ def test_a_login_that_is_refused_when_a_run_asks_for_the_ends_is_said_at_once(
     def refused(*_: object) -> dict[str, int]:
         raise LoginRefused("b:1 refused CONNECT: no")
 
-    monkeypatch.setattr(stream_log, "stream_ends", refused)
+    monkeypatch.setattr(stream_log, "ask_stream_ends", refused)
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it is tried again"))
     with pytest.raises(LoginRefused):
         find_ends(source_options("stomp://b", A, startingOffsets="earliest"), [A])

@@ -26,8 +26,8 @@ from spark_stomp.status.receivers import Observed, Waiting
 RECEIVER = ReceiverStatus(
     "/queue/a#1", True, 0, 0, 0, 0, 60.0, window_full=False, failure=None, destinations=("/queue/a",)
 )
-LOST = ConnectionStatus(connected=True).failed(ConnectionLost("it is gone"), 90.0)
-REFUSED = ConnectionStatus().failed(LoginRefused("the login of guest is refused"), 90.0)
+LOST = ConnectionStatus(connected=True).after_failure(ConnectionLost("it is gone"), 90.0)
+REFUSED = ConnectionStatus().after_failure(LoginRefused("the login of guest is refused"), 90.0)
 
 
 def call(new: int = 0, mode: Mode = Mode.STREAMING, *, answered: bool = True, **more: Any) -> OffsetCall:
@@ -42,7 +42,7 @@ def call(new: int = 0, mode: Mode = Mode.STREAMING, *, answered: bool = True, **
 
 
 IDLE = QuerySnapshot(
-    now=100.0, statuses=[RECEIVER], call=call(), batch=None, number=None, proved=True, waiting=0, rate=0.0
+    100.0, [RECEIVER], call(), batch=None, number=None, proved=True, rows_waiting=0, rate=0.0
 )
 SILENT = "the broker: nothing un-acked and nothing new"
 
@@ -53,7 +53,7 @@ def answers(*figures: int, asked_at: float = 70.0, alarm: str | None = None) -> 
     return {"/queue/a": QueueAnswer(standing, 1e9, asked_at, 1, dialect_named("activemq").asks)}
 
 
-IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting=4_600)
+IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, rows_waiting=4_600)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
         ),
         (replace(IDLE, call=None), "spark", "Spark, which has asked for no batch yet"),
         (
-            replace(IDLE, in_empty_batch=True, waiting=70),
+            replace(IDLE, in_empty_batch=True, rows_waiting=70),
             "spark",
             "Spark, in its first batch, which is empty; 70 messages wait for the next one",
         ),
@@ -140,24 +140,28 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             "the commit of the last batch: there is no evidence of it yet",
         ),
         (
-            replace(IN_BATCH, proved=True, waiting=70),
+            replace(IN_BATCH, proved=True, rows_waiting=70),
             "trigger",
             "Spark's next trigger: 70 messages wait for it",
         ),
-        (replace(IDLE, now=109.0, waiting=70), "spark", "Spark, which starts its first batch"),
-        (replace(IDLE, now=110.0, waiting=70), "trigger", "Spark's next trigger: 70 messages wait for it"),
+        (replace(IDLE, now=109.0, rows_waiting=70), "spark", "Spark, which starts its first batch"),
         (
-            replace(IDLE, now=102.0, waiting=10, call=call(10, least=1_000, pending=92.0)),
+            replace(IDLE, now=110.0, rows_waiting=70),
+            "trigger",
+            "Spark's next trigger: 70 messages wait for it",
+        ),
+        (
+            replace(IDLE, now=102.0, rows_waiting=10, call=call(10, least=1_000, pending=92.0)),
             "messages",
             "990 more messages (minMessagesPerTrigger), 14 min 50 s at most (maxTriggerDelay)",
         ),
         (
-            replace(IDLE, waiting=10, call=call(has_unwritten=True)),
+            replace(IDLE, rows_waiting=10, call=call(has_unwritten=True)),
             "journal",
             "the journal: 10 messages to become durable",
         ),
         (
-            replace(IDLE, waiting=10, call=call(has_unwritten=True, full_because="journalMaxBytes")),
+            replace(IDLE, rows_waiting=10, call=call(has_unwritten=True, full_because="journalMaxBytes")),
             "journal",
             "the journal: 10 messages to become durable; it is full (journalMaxBytes)",
         ),
@@ -181,7 +185,7 @@ IN_BATCH = replace(IDLE, batch=LastBatch(4_600, cut=80.0), proved=False, waiting
             replace(
                 IDLE,
                 now=103.0,
-                waiting=56_249,
+                rows_waiting=56_249,
                 rate=4_600.2,
                 call=call(56_249, Mode.WHOLE, answered=False, decision=Decision.WAIT, until=400.0),
             ),
@@ -223,7 +227,7 @@ def test_the_sentence(known: QuerySnapshot, on: str, text: str) -> None:
 
 def test_messages_of_one_receiver_matter_more_than_the_connection_of_another() -> None:
     away = replace(RECEIVER, subscribed=False, connection=REFUSED)
-    assert waiting_for(replace(IDLE, statuses=[RECEIVER, away], waiting=7)).on == "spark"
+    assert waiting_for(replace(IDLE, statuses=[RECEIVER, away], rows_waiting=7)).on == "spark"
 
 
 class TestMonitor:

@@ -204,7 +204,7 @@ def test_a_log_from_run_to_run(
     for one in lost:
         raises = one.name != MEMORY and not tolerant
         with pytest.raises(StompError) if raises else ExitStack():
-            second.logs.missing(one)
+            second.logs.refuse_missing(one)
 
     second.receive(2)
     end = second.end(last)
