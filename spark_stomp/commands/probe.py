@@ -46,8 +46,8 @@ from spark_stomp.quoting import line, shown
 from spark_stomp.receiver import begin_of, disconnect, require_streams
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
 from spark_stomp.transport import Connection, open_connection
-from spark_stomp.transport.queues import QueueMissing, is_queue
-from spark_stomp.transport.standing import standing
+from spark_stomp.transport.queues import QueueMissing, ask_if_queue
+from spark_stomp.transport.standing import ask_standing
 
 Facts = Iterator[tuple[str, str]]
 
@@ -211,7 +211,7 @@ def _waiting(connection: Connection, options: ConnectionOptions, destination: st
     """How much waits in the queue, if the broker tells."""
     connection.beat()
     try:
-        figures = standing(options, connection.dialect, destination, connection.peer)
+        figures = ask_standing(options, connection.dialect, destination, connection.peer)
     except UnsupportedError as error:
         return f"not known: {error.message}"
     return f"{figures}; {figures.alarm}" if figures.alarm else str(figures)
@@ -220,7 +220,7 @@ def _waiting(connection: Connection, options: ConnectionOptions, destination: st
 def _presence(connection: Connection, options: ConnectionOptions, destination: str) -> str:
     """Whether RabbitMQ has the queue. Raises UnsupportedError if it is a stream."""
     try:
-        is_there = is_queue(options, destination, connection.peer)
+        is_there = ask_if_queue(options, destination, connection.peer)
         return "is there" if is_there else "not known: the login may not ask, or has no second connection"
     except QueueMissing:
         declares = "; the query will declare it" if destination.startswith("/queue/") else ""

@@ -16,7 +16,7 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
 from spark_stomp.sink.progress import Outage, ProgressTimer
-from spark_stomp.sink.queues import refusal_of
+from spark_stomp.sink.queues import ask_refusal
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.threads import Worker
@@ -179,7 +179,7 @@ class Sender:
             waiting = self._window.sent_to(destination) if question else []
             (self._there if waiting or not question else unneeded).add(destination)
             if question and waiting:
-                ask = partial(refusal_of, self._options.connection, question, connection.peer)
+                ask = partial(ask_refusal, self._options.connection, question, connection.peer)
                 refusal = connection.beat_while(ask)
                 if refusal is not None and not self._leave_out(waiting, refusal):
                     raise refusal

@@ -46,7 +46,7 @@ from spark_stomp.receiver import (
     stream_ends,
     unknowns,
 )
-from spark_stomp.transport.standing import standing
+from spark_stomp.transport.standing import ask_standing
 
 log = get_log(__name__)
 
@@ -193,7 +193,7 @@ def _withheld(options: SourceOptions, look: LookReading, peer: str) -> dict[str,
     for queue in options.destinations[:_MOST_ASKED]:
         try:
             asked_at = time.monotonic()
-            figures = standing(options.connection, look.dialect, queue, peer, options.selector)
+            figures = ask_standing(options.connection, look.dialect, queue, peer, options.selector)
         except StompError as error:
             log.debug("how much waits in %s is not known: %s", queue, error)
             break
