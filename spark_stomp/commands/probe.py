@@ -126,7 +126,7 @@ def _broker(connection: Connection, options: ConnectionOptions, took: float) -> 
     session, dialect = connection.session, connection.dialect
     yield "broker", "(it does not say)" if session.server is None else shown(session.server)
     how = "" if options.broker == "auto" else ", from the option broker"
-    if dialect.unknown is not None and not how:
+    if dialect.unknown_warning is not None and not how:
         how = ": unknown to the connector, unless the option broker names its kind"
     yield "dialect", dialect.name + how
     yield "STOMP", str(session.version)
@@ -157,7 +157,7 @@ def _tls(connection: Connection, options: ConnectionOptions) -> str:
 
 def _treatment(dialect: Dialect) -> Facts:
     """What the dialect means for a query. Nothing is said of an unknown broker, which may do anything."""
-    if dialect.unknown is not None:
+    if dialect.unknown_warning is not None:
         return
     window = dialect.window_header or dialect.prefetch_header
     yield "window", f"set by {window}" if window else "unlimited: no header for prefetch is known"
@@ -173,9 +173,9 @@ def _treatment(dialect: Dialect) -> Facts:
     yield "selectors", "work" if dialect.selectors else "are refused: this broker has none"
     if (durable := dialect.durable_topics) is not None:
         yield "durable topics", "by durableName" + (" and clientId" if durable.needs_client_id else "")
-    if (limit := dialect.redelivery_limit) is not None:
+    if (limit := dialect.most_deliveries) is not None:
         yield "redelivery", f"by default a message is dropped or dead-lettered after {limit} deliveries"
-    if (limit := dialect.count_limit) is not None:
+    if (limit := dialect.quorum_delivery_limit) is not None:
         yield (
             "redelivery",
             f"by default quorum queues drop or dead-letter a message after {limit} redeliveries",

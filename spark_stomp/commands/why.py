@@ -371,7 +371,7 @@ def _next_step(found: Diagnosis, status: Status, report: _BrokerReport, path: st
         Health.UNFINISHED: "read the error where the program printed it, or query.exception(); "
         f"spark_stomp.reason(error, {path!r}) in it would have kept it for this line; {_AGAIN}",
         Health.CONNECTION: _of_connection(found, status, report),
-        Health.BLOCKED: broker.blocked,
+        Health.BLOCKED: broker.blocked_advice,
         Health.QUEUE: _of_queue(status),
         Health.WITHHELD: f"look at the queue in the broker's management: {why_not}",
         Health.SLOW: _in_batch(status),

@@ -215,7 +215,7 @@ class Sender:
         )
         if progress.blocked:
             raise ReceiptTimeout(f"{silent} and blockedTimeout {options.blocked_timeout:g}s)")
-        if dialect.unknown and not self._window.confirmed:
+        if dialect.unknown_warning and not self._window.confirmed:
             sent = counted(self._window.in_flight, "message")
             raise ReceiptTimeout(
                 f"{connection.peer} confirmed none of {sent} within receiptTimeout "
@@ -235,7 +235,7 @@ class Sender:
             " and takes no more bytes" if connection.has_unsent else "",
             options.blocked_timeout,
             counted(self._window.unconfirmed, "message"),
-            dialect.blocked,
+            dialect.blocked_advice,
         )
 
     def _is_first_silence(self, peer: str) -> bool:

@@ -340,10 +340,10 @@ def _warn(options: SourceOptions, look: LookReading) -> None:
 def _cost(dialect: Dialect, delivered_before: int) -> str:
     """What it costs messages that they were taken and given back; empty if nothing."""
     cost = "" if dialect.unsubscribe_returns else ". It counts each of them as delivered once more"
-    if dialect.count_limit is not None and delivered_before >= dialect.count_limit // 2:
+    if dialect.quorum_delivery_limit is not None and delivered_before >= dialect.quorum_delivery_limit // 2:
         cost += (
             f", the {delivered_before + 1}th time (x-delivery-count). A quorum queue drops or "
-            f"dead-letters a message after {dialect.count_limit} unless a policy says otherwise "
+            f"dead-letters a message after {dialect.quorum_delivery_limit} unless a policy says otherwise "
             "(RabbitMQ from 4.0 on). Each action of Spark looks again: keep what it shows with .cache()"
         )
     return cost

@@ -320,7 +320,7 @@ class Connection:
 
     def _late(self, what: str, timeout: float) -> ReceiptTimeout:
         late = ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
-        if self.dialect.unknown is None:
+        if self.dialect.unknown_warning is None:
             # A known broker confirms everything, but hangs if a node or a majority of them is away.
             late.verdict = "passes"
         return late
