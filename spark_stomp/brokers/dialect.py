@@ -362,7 +362,7 @@ class Dialect:
 
     @property
     def _forger(self) -> str:
-        if self.unknown_warning is None:
+        if self.name != "generic":
             return f"this broker ({self.name})"
         return (
             "Artemis (which this may be; if it is not, name the broker in the option broker, or set it to "
