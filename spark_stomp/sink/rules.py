@@ -123,7 +123,7 @@ class SendRules:
             headers.setdefault(self.ttl.header, str(self.ttl.after(now) + self.ttl.milliseconds))
         return headers
 
-    def is_queue(self, destination: str) -> bool:
+    def needs_queue_headers(self, destination: str) -> bool:
         """Whether this destination needs ``queue_headers``."""
         return self.naming.is_short_queue_name(destination)
 

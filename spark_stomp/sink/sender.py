@@ -345,7 +345,7 @@ class Sender:
     def _recover(self, error: StompError) -> None:
         """Wait until the next attempt to connect. If there is none left, raise the error of the task."""
         error = self._judged(error)
-        if self._is_left_out(error):
+        if self._leave_out_refused(error):
             return
         if not self._may_recover(error):
             raise self._failure(error) from error
@@ -419,8 +419,8 @@ class Sender:
         elif outgoing.silent_refusal and self._figures.connections > 1 and self._window.in_flight:
             yield outgoing.silent_refusal
 
-    def _is_left_out(self, error: StompError) -> bool:
-        """Whether the message that the broker refused, if it did, needs no receipt any more."""
+    def _leave_out_refused(self, error: StompError) -> bool:
+        """Leave out the message that the broker refused, if it did. Returns whether that was done."""
         receipt, self._refused = self._refused, None
         if receipt is None or not isinstance(error, DestinationRefused):
             return False
