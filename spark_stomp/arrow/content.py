@@ -209,7 +209,7 @@ def _leave(found: Bodies, row: int, error: NotAmqp) -> None:
 
 def _left_out(column: Callable[[str], pa.Array], marks: BodyMarks) -> Iterator[tuple[int, str]]:
     """The messages whose headers say that their content is left out, and what it was."""
-    for name, meanings in marks.left_out.items():
+    for name, meanings in marks.lost_content.items():
         values = column(name)
         if values.null_count < len(values):
             for row in np.flatnonzero(flags_of(pc.is_in(values, strings(meanings)))).tolist():

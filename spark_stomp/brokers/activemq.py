@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from spark_stomp.brokers.bodies import LEFT_OUT, BodyMarks
+from spark_stomp.brokers.bodies import LOST_CONTENT, BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import (
@@ -199,7 +199,7 @@ ACTIVEMQ = Dialect(
     content_types=("content-type", "JMS_AMQP_ContentType"),
     bodies=BodyMarks(
         message="JMS_AMQP_NATIVE",
-        left_out=LEFT_OUT,
+        lost_content=LOST_CONTENT,
         hollow=True,
         hollow_without_length=True,
         remedy='Set subscribeHeaders = {"transformation": "jms-xml"} to have maps and objects as XML',
@@ -224,7 +224,7 @@ ACTIVEMQ = Dialect(
         "true",
     ),
     head_of_queue="Browse it in the web console, and remove it or move it to another queue there",
-    blocked="look for Usage Manager in the broker's log: producers wait at the queue's memoryLimit and at "
-    "systemUsage (memory, store)",
+    blocked_advice="look for Usage Manager in the broker's log: producers wait at the queue's memoryLimit "
+    "and at systemUsage (memory, store)",
     listener="ActiveMQ: a stomp transport connector",
 )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spark_stomp.brokers.bodies import LEFT_OUT, BodyMarks
+from spark_stomp.brokers.bodies import LOST_CONTENT, BodyMarks
 from spark_stomp.brokers.destinations import DurableTopics, Naming
 from spark_stomp.brokers.dialect import Dialect, ErrorTexts
 from spark_stomp.brokers.outgoing import DELIVERY, EXPIRES, GROUPS, JMS, NOT_TEMPORARY, PRIORITY, Outgoing
@@ -189,7 +189,7 @@ ARTEMIS = Dialect(
     durable_topics=DurableTopics(
         "durable-subscription-name", needs_client_id=True, shared=True, by_name_alone=True
     ),
-    redelivery_limit=10,
+    most_deliveries=10,
     # Only the first message of a lost connection is marked.
     marks_redelivered=False,
     unsubscribe_returns=True,
@@ -205,7 +205,7 @@ ARTEMIS = Dialect(
     ),
     content_types=("content-type", "JMS_AMQP_ContentType", "mqtt.content.type"),
     bodies=BodyMarks(
-        left_out=LEFT_OUT,
+        lost_content=LOST_CONTENT,
         # In place of the octets of such a value the body may have others (seen with 2.56.0 in November 2026).
         scalars="JMS_AMQP_HEADER",
         # The header is of OpenWire and Artemis' own protocol; over AMQP a map has ENCODING.
@@ -227,7 +227,7 @@ ARTEMIS = Dialect(
         "have un-acked, or a selector leaves out, is all that is read of it (max-read-page-bytes)",
     ),
     head_of_queue="Browse it with AMQP or in the console, and remove it or move it to another address there",
-    blocked="look at the address's address-full-policy (DROP drops, FAIL refuses), and for AMQ222210, a full "
-    "disk (max-disk-usage), in the broker's log",
+    blocked_advice="look at the address's address-full-policy (DROP drops, FAIL refuses), and for AMQ222210, "
+    "a full disk (max-disk-usage), in the broker's log",
     listener="Artemis: an acceptor",
 )

@@ -9,7 +9,7 @@ from typing import Final
 
 ENCODING: Final = "JMS_AMQP_ORIGINAL_ENCODING"
 """The header by which ActiveMQ and Artemis say what the body was in AMQP 1.0."""
-LEFT_OUT: Final = {
+LOST_CONTENT: Final = {
     ENCODING: {"3": "a sequence of AMQP", "7": "a map of AMQP", "8": "a list of AMQP"},
     "JMS_AMQP_ContentType": {"application/x-java-serialized-object": "an object of JMS"},
 }
@@ -26,7 +26,7 @@ class BodyMarks:
         message: the header that is ``true`` if the body is a whole message of AMQP 1.0 as it is encoded;
             None: no such header.
         whole: the same header if such messages stay encoded; nothing of theirs is left out.
-        left_out: for a header, the values which say that the content is not in the frame, and what it was.
+        lost_content: by header, the values which say that the content is not in the frame, and what it was.
         scalars: the header of messages from AMQP whose body cannot be trusted unless there is
             :data:`ENCODING` as well; None: no such header.
         map_of_jms: a header that messages of JMS clients have, and what the broker sends in place of their
@@ -39,7 +39,7 @@ class BodyMarks:
     section: tuple[str, str] | None = None
     message: str | None = None
     whole: str | None = None
-    left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
+    lost_content: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
     scalars: str | None = None
     map_of_jms: tuple[str, re.Pattern[bytes]] | None = None
     hollow: bool = False

@@ -83,7 +83,8 @@ class Dialect:
         timestamp_unit: the unit of the ``timestamp`` header of a MESSAGE.
         selectors: False if the broker ignores the ``selector`` header.
         not_in_selectors: names of JMS that match nothing in a selector, and what to write in their place.
-        browse_headers: SUBSCRIBE headers that browse a queue, and do not consume it; None: no browsing.
+        browse_headers: SUBSCRIBE headers that browse a queue, and do not consume it; None: no browsing. What
+            ends a browse is fixed in :meth:`end_of_browse`.
         browse_limit: messages after which a browse ends by default, as if there were no more; None if it
             shows all messages.
         naming: what the name of a destination says.
@@ -91,10 +92,10 @@ class Dialect:
             what a destination is: ANYCAST for a queue, MULTICAST for a topic; None: no such header.
         durable_topics: how the broker keeps a topic's messages for an absent consumer; None: not known.
         one_connection_per_client: True if only one connection at a time may have a ``client-id``.
-        redelivery_limit: deliveries after which the broker drops or dead-letters a message by default; None:
+        most_deliveries: deliveries after which the broker drops or dead-letters a message by default; None:
             no such limit.
-        count_limit: the ``x-delivery-count`` up to which a queue that counts deliveries keeps a message by
-            default; None if there are no such queues.
+        quorum_delivery_limit: the ``x-delivery-count`` up to which a queue that counts deliveries keeps a
+            message by default; None if there are no such queues.
         marks_redelivered: False if the broker sets ``redelivered:true`` only on some of the messages that it
             redelivers after a connection was lost.
         unsubscribe_returns: True if messages that UNSUBSCRIBE returns to the queue do not count as delivered.
@@ -108,9 +109,9 @@ class Dialect:
         errors: how the broker words its ERRORs.
         asks: how it is asked what waits in a queue, and what its figures mean.
         head_of_queue: how to see and remove the first message of a queue without STOMP.
-        blocked: why it confirms nothing to whoever sends, and where to look.
+        blocked_advice: why it confirms nothing to whoever sends, and where to look.
         listener: what has to be on for STOMP at a port; empty if that needs no word.
-        unknown: a log line if the broker is none that is known here; None if it is.
+        unknown_warning: a log line if the broker is none that is known here; None if it is.
     """
 
     name: str
@@ -138,8 +139,8 @@ class Dialect:
     send_kind_header: str | None = None
     durable_topics: DurableTopics | None = None
     one_connection_per_client: bool = False
-    redelivery_limit: int | None = None
-    count_limit: int | None = None
+    most_deliveries: int | None = None
+    quorum_delivery_limit: int | None = None
     marks_redelivered: bool = True
     unsubscribe_returns: bool = False
     orphans_subscriptions: bool = False
@@ -151,9 +152,9 @@ class Dialect:
     head_of_queue: str = (
         "Look at it with another protocol or the broker's own tools, and remove or move it there"
     )
-    blocked: str = "its memory or disk may be full: read its log"
+    blocked_advice: str = "its memory or disk may be full: read its log"
     listener: str = ""
-    unknown: str | None = None
+    unknown_warning: str | None = None
 
     def subscribe_headers(
         self,
@@ -273,7 +274,7 @@ class Dialect:
 
         ``durable`` is True for a durable subscription. Nothing is known of an unknown broker.
         """
-        known = self.unknown is None and not self.naming.is_temporary(destination)
+        known = self.unknown_warning is None and not self.naming.is_temporary(destination)
         return known and (durable or self.is_queue(destination))
 
     def unknown_kind(self, destination: str) -> str | None:
@@ -361,7 +362,7 @@ class Dialect:
 
     @property
     def _forger(self) -> str:
-        if self.unknown is None:
+        if self.name != "generic":
             return f"this broker ({self.name})"
         return (
             "Artemis (which this may be; if it is not, name the broker in the option broker, or set it to "

@@ -64,13 +64,13 @@ GENERIC: Final = Dialect(
             any_case=True,
         ),
         values=(PRIORITY, EXPIRES, EXPIRATION, TIMESTAMP, *LASTING),
-        encoded=RABBITMQ.outgoing.encoded,
+        body_claim=RABBITMQ.outgoing.body_claim,
     ),
     lasting=LASTING,
     errors=ErrorTexts(sentences=_OF_ANY),
     # The simple broker of Spring and the server of Vert.x have a /queue/ that keeps and redelivers nothing.
-    unknown="the connector does not know this broker: whether it keeps, redelivers and confirms messages is "
-    "not known. Try it out: spark-stomp probe URL --scratch QUEUE",
+    unknown_warning="the connector does not know this broker: whether it keeps, redelivers and confirms "
+    "messages is not known. Try it out: spark-stomp probe URL --scratch QUEUE",
 )
 DIALECTS: Final = (*_NAMED, GENERIC)
 _BY_NAME: Final = {dialect.name: dialect for dialect in DIALECTS}
@@ -111,7 +111,7 @@ def sentence_of(says: Callable[[re.Pattern[str]], bool], dialect: Dialect) -> Se
 
     ``says`` tells whether a pattern is in its own words. An unknown broker may be any that hides its name.
     """
-    if dialect.unknown is None:
+    if dialect.unknown_warning is None:
         return meaning((*dialect.errors.sentences, *_OF_ANY), says)
     known = meaning((one for each in DIALECTS for one in each.errors.sentences), says)
     return known or meaning(_OF_UNKNOWN, says)

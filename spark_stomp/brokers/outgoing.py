@@ -85,8 +85,8 @@ class Outgoing:
             destinations. None if there are none such.
         reply_name: regular expression for a ``reply-to`` of a MESSAGE. Its first group is sent, because
             clients of other protocols understand only that. Empty if there is none.
-        encoded: a header, its value, and how a body begins that is what this header says. With any other body
-            the header is misleading. None: no such header.
+        body_claim: a header, its value, and how a body begins that is what this header says. With any other
+            body the header is misleading. None: no such header.
         unescapes_always: True if the broker unescapes headers even in STOMP 1.0 and in CONNECT, which have no
             escapes.
     """
@@ -104,7 +104,7 @@ class Outgoing:
     undeclared: Callable[[str], str | None] | None = None
     joins_messages: bool = False
     reply_name: str = ""
-    encoded: tuple[str, str, bytes] | None = None
+    body_claim: tuple[str, str, bytes] | None = None
     unescapes_always: bool = False
 
 

@@ -245,7 +245,7 @@ RABBITMQ = Dialect(
         forbidden="@@",
         endless=("/exchange/",),
     ),
-    count_limit=20,
+    quorum_delivery_limit=20,
     outgoing=Outgoing(
         ttl_header="expiration",
         left_out=_LEFT_OUT,
@@ -255,7 +255,7 @@ RABBITMQ = Dialect(
         # It delivers the name of AMQP's property so. The other one is Artemis', which RabbitMQ refuses.
         reply_name="(?:/reply-queue/|queue://)([^/]*)",
         # A body of AMQP 1.0 that is no data section, but a value or a sequence.
-        encoded=("type", "amqp-1.0", b"\0S"),
+        body_claim=("type", "amqp-1.0", b"\0S"),
         # Seen with 4.3.6 (November 2026). Default and release are from its documentation.
         frame_limit=(
             4 << 20,
@@ -285,6 +285,7 @@ RABBITMQ = Dialect(
     ),
     head_of_queue="See it with AMQP or in the management (Get messages: Nack message requeue true), and "
     "remove it there (Automatic ack)",
-    blocked="rabbitmq-diagnostics alarms  # while there is one, for memory or disk, who sends is blocked",
+    blocked_advice="rabbitmq-diagnostics alarms  # while there is one, for memory or disk, who sends is "
+    "blocked",
     listener="RabbitMQ: plugin rabbitmq_stomp, or rabbitmq_web_stomp for WebSocket",
 )

@@ -28,8 +28,8 @@ class Sentence:
 
     Attributes:
         verdict: what it means.
-        pattern: a regular expression for the ``message`` header, " - " and the body, on one line, without
-            what they quote.
+        pattern: a regular expression for the ``message`` header, " - " and the body, on one line, with
+            ``''`` in place of what they quote.
         said: the sentence as it was seen.
         when: when the broker says it.
         unasked: it ends a subscription that was confirmed before. So it answers no request.

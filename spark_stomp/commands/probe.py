@@ -46,8 +46,8 @@ from spark_stomp.quoting import line, shown
 from spark_stomp.receiver import disconnect, require_streams, stream_start
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
 from spark_stomp.transport import Connection, open_connection
-from spark_stomp.transport.queues import QueueMissing, is_queue
-from spark_stomp.transport.standing import standing
+from spark_stomp.transport.queues import QueueMissing, ask_if_queue
+from spark_stomp.transport.standing import ask_standing
 
 Facts = Iterator[tuple[str, str]]
 
@@ -126,7 +126,7 @@ def _broker(connection: Connection, options: ConnectionOptions, took: float) -> 
     session, dialect = connection.session, connection.dialect
     yield "broker", "(it does not say)" if session.server is None else shown(session.server)
     how = "" if options.broker == "auto" else ", from the option broker"
-    if dialect.unknown is not None and not how:
+    if dialect.unknown_warning is not None and not how:
         how = ": unknown to the connector, unless the option broker names its kind"
     yield "dialect", dialect.name + how
     yield "STOMP", str(session.version)
@@ -157,7 +157,7 @@ def _tls(connection: Connection, options: ConnectionOptions) -> str:
 
 def _treatment(dialect: Dialect) -> Facts:
     """What the dialect means for a query. Nothing is said of an unknown broker, which may do anything."""
-    if dialect.unknown is not None:
+    if dialect.unknown_warning is not None:
         return
     window = dialect.window_header or dialect.prefetch_header
     yield "window", f"set by {window}" if window else "unlimited: no header for prefetch is known"
@@ -173,9 +173,9 @@ def _treatment(dialect: Dialect) -> Facts:
     yield "selectors", "work" if dialect.selectors else "are refused: this broker has none"
     if (durable := dialect.durable_topics) is not None:
         yield "durable topics", "by durableName" + (" and clientId" if durable.needs_client_id else "")
-    if (limit := dialect.redelivery_limit) is not None:
+    if (limit := dialect.most_deliveries) is not None:
         yield "redelivery", f"by default a message is dropped or dead-lettered after {limit} deliveries"
-    if (limit := dialect.count_limit) is not None:
+    if (limit := dialect.quorum_delivery_limit) is not None:
         yield (
             "redelivery",
             f"by default quorum queues drop or dead-letter a message after {limit} redeliveries",
@@ -211,7 +211,7 @@ def _waiting(connection: Connection, options: ConnectionOptions, destination: st
     """How much waits in the queue, if the broker tells."""
     connection.beat()
     try:
-        figures = standing(options, connection.dialect, destination, connection.peer)
+        figures = ask_standing(options, connection.dialect, destination, connection.peer)
     except UnsupportedError as error:
         return f"not known: {error.message}"
     return f"{figures}; {figures.alarm}" if figures.alarm else str(figures)
@@ -220,7 +220,7 @@ def _waiting(connection: Connection, options: ConnectionOptions, destination: st
 def _presence(connection: Connection, options: ConnectionOptions, destination: str) -> str:
     """Whether RabbitMQ has the queue. Raises UnsupportedError if it is a stream."""
     try:
-        is_there = is_queue(options, destination, connection.peer)
+        is_there = ask_if_queue(options, destination, connection.peer)
         return "is there" if is_there else "not known: the login may not ask, or has no second connection"
     except QueueMissing:
         declares = "; the query will declare it" if destination.startswith("/queue/") else ""

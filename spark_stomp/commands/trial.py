@@ -162,7 +162,7 @@ class Trial:
 
     def _send(self, connection: Connection, numbers: range) -> None:
         rules = send_rules(self._options, SinkColumns(("body",), True), self.version, self.dialect)
-        headers = tuple(rules.defaults(time.time(), to_queue=rules.is_queue(self._queue)).items())
+        headers = tuple(rules.defaults(time.time(), to_queue=rules.needs_queue_headers(self._queue)).items())
         # One at a time: CoilMQ 1.1.0 ends a connection if a frame comes to it in two parts.
         for number in numbers:
             name = f"{self._token}-{number}"

@@ -80,7 +80,7 @@ from spark_stomp.source.waiting import nothing_new_text
 from spark_stomp.status.figure import Status
 from spark_stomp.transport import open_connection
 from spark_stomp.transport.connect import at_peer
-from spark_stomp.transport.standing import standing, takes_messages
+from spark_stomp.transport.standing import ask_standing, send_trial
 
 # The options of a query that a connection needs, by their keys in the status. Only the query itself may have
 # its client id.
@@ -300,14 +300,14 @@ def _asked(
     found: list[Standing] = []
     for queue in [one for one in queues if not dialect.is_topic(one)][:_MOST_ASKED]:
         try:
-            found.append(standing(options, dialect, queue, peer, _selector(status)))
+            found.append(ask_standing(options, dialect, queue, peer, _selector(status)))
         except UnsupportedError as error:
             text += f"; how much waits is not known: {error.message}"
             break
         text += f"; {queue}: {found[-1]}"
     alarm = next((one.alarm for one in found if one.alarm is not None), None)
     may_be_blocked = status.get("waiting_on") in ("spark", "acks") and status.get("sink")
-    if alarm is None and may_be_blocked and not takes_messages(options, dialect, peer):
+    if alarm is None and may_be_blocked and not send_trial(options, dialect, peer):
         alarm = "it reads nothing of who sends, because it has an alarm for memory or disk"
     if alarm is not None:
         text += f"; {alarm}"
@@ -371,7 +371,7 @@ def _next_step(found: Diagnosis, status: Status, report: _BrokerReport, path: st
         Health.UNFINISHED: "read the error where the program printed it, or query.exception(); "
         f"spark_stomp.reason(error, {path!r}) in it would have kept it for this line; {_AGAIN}",
         Health.CONNECTION: _of_connection(found, status, report),
-        Health.BLOCKED: broker.blocked,
+        Health.BLOCKED: broker.blocked_advice,
         Health.QUEUE: _of_queue(status),
         Health.WITHHELD: f"look at the queue in the broker's management: {why_not}",
         Health.SLOW: _in_batch(status),

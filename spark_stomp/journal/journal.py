@@ -22,7 +22,7 @@ from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_w
 from spark_stomp.journal.formats import FOLDERS, FRAMES, STATES, FramesName, State, StateName, lost
 from spark_stomp.journal.objects import FrameObjects
 from spark_stomp.journal.opening import WriterFence, list_and_read, refuse_old_form
-from spark_stomp.journal.store import Objects, open_store
+from spark_stomp.journal.store import RetryingStore, open_store
 from spark_stomp.logs import get_log
 
 log = get_log(__name__)
@@ -78,7 +78,7 @@ class Journal:
     """
 
     def __init__(
-        self, settings: JournalSettings, store: Objects, clock: Callable[[], float] = time.monotonic
+        self, settings: JournalSettings, store: RetryingStore, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
         self._frames = FrameObjects(store)

@@ -35,7 +35,7 @@ from spark_stomp.journal.formats import (
     parse_head,
     unpack_keys,
 )
-from spark_stomp.journal.store import Objects
+from spark_stomp.journal.store import RetryingStore
 from spark_stomp.quoting import counted
 
 # --- frames
@@ -51,7 +51,7 @@ class FrameObjects:
     JournalError if it cannot be read. Up to 64 MiB of contents are kept; indexes are kept until :meth:`free`.
     """
 
-    def __init__(self, store: Objects) -> None:
+    def __init__(self, store: RetryingStore) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._contents: OrderedDict[FramesName, bytes] = OrderedDict()
@@ -171,9 +171,9 @@ class DedupLog:
     writer deletes objects meanwhile.
     """
 
-    def __init__(self, store: Objects, most: int) -> None:
+    def __init__(self, store: RetryingStore, most: int) -> None:
         self._store = store
-        sizes = KeysName.sizes(store.names(KEYS))
+        sizes = KeysName.sizes(store.sizes(KEYS))
         whole = (name for name in sizes if sizes[name] == name.size)
         found = {name: unpack_keys(store.reread(f"{KEYS}/{name}")) for name in whole}
         broken = [name for name in sizes if found.get(name) is None]

@@ -60,7 +60,7 @@ from spark_stomp.journal.formats import (
     lost,
 )
 from spark_stomp.journal.objects import DedupLog, FrameObjects
-from spark_stomp.journal.store import Objects
+from spark_stomp.journal.store import RetryingStore
 
 # How often to list and read again if another writer deletes objects meanwhile.
 _ATTEMPTS: Final = 5
@@ -69,7 +69,7 @@ _ATTEMPTS: Final = 5
 class WriterFence:
     """The marker of a writer, which the constructor puts, and the check for newer writers."""
 
-    def __init__(self, store: Objects) -> None:
+    def __init__(self, store: RetryingStore) -> None:
         self._store = store
         generation = max((writer.generation for writer in self._writers()), default=0) + 1
         self.writer = WriterName(generation, secrets.token_hex(8))
@@ -92,13 +92,13 @@ class WriterFence:
 
     def clear(self) -> None:
         """Delete the markers and states of older writers."""
-        states = StateName.sizes(self._store.names(STATES))
+        states = StateName.sizes(self._store.sizes(STATES))
         self._store.delete(STATES, [str(name) for name in states if name.writer < self.writer])
         self._store.delete(WRITERS, [str(writer) for writer in self._writers() if writer < self.writer])
 
     def _writers(self) -> list[WriterName]:
         return [
-            writer for name in self._store.names(WRITERS) if (writer := WriterName.parse(name)) is not None
+            writer for name in self._store.sizes(WRITERS) if (writer := WriterName.parse(name)) is not None
         ]
 
 
@@ -148,7 +148,7 @@ class Found:
 
 
 def list_and_read(
-    store: Objects, fence: WriterFence, frames: FrameObjects, max_remembered: int, *, tolerant: bool
+    store: RetryingStore, fence: WriterFence, frames: FrameObjects, max_remembered: int, *, tolerant: bool
 ) -> tuple[Listing, Found]:
     """List and read the journal, and check that no newer writer came meanwhile.
 
@@ -168,9 +168,9 @@ def list_and_read(
     raise JournalDamaged(f"objects of the journal at {store.shown} keep vanishing")
 
 
-def refuse_old_form(store: Objects) -> None:
+def refuse_old_form(store: RetryingStore) -> None:
     """Raise JournalError if an earlier release wrote the journal: segments, or objects with manifests."""
-    if "journal.json" in store.names("") or store.names("openings"):
+    if "journal.json" in store.sizes("") or store.sizes("openings"):
         raise JournalError(
             f"an earlier release wrote the journal at {store.shown}, and this one cannot read it. Let the "
             "query finish under the earlier release until nothing is left. Then begin with a new journal and "
@@ -178,20 +178,20 @@ def refuse_old_form(store: Objects) -> None:
         )
 
 
-def list_journal(store: Objects, max_remembered: int) -> Listing:
+def list_journal(store: RetryingStore, max_remembered: int) -> Listing:
     """List frames, then states, then keys: the proof above needs this order.
 
     Raises FileNotFoundError if a newer writer deletes objects meanwhile. Then check the fence and list again.
     """
-    frames = FramesName.sizes(store.names(FRAMES))
+    frames = FramesName.sizes(store.sizes(FRAMES))
     state, broken = _newest_state(store)
     return Listing(frames, state, broken, DedupLog(store, max_remembered))
 
 
-def _newest_state(store: Objects) -> tuple[State | None, list[str]]:
+def _newest_state(store: RetryingStore) -> tuple[State | None, list[str]]:
     """The newest state that can be read, and what is wrong with newer ones."""
     broken: list[str] = []
-    for name, size in reversed(StateName.sizes(store.names(STATES)).items()):
+    for name, size in reversed(StateName.sizes(store.sizes(STATES)).items()):
         if size != name.size:
             broken.append(f"{STATES}/{name} is damaged: it has {size} bytes, not {name.size}")
             continue
@@ -204,7 +204,7 @@ def _newest_state(store: Objects) -> tuple[State | None, list[str]]:
 
 
 def _broken(
-    store: Objects, frames: FrameObjects, listing: Listing, *, everything: bool
+    store: RetryingStore, frames: FrameObjects, listing: Listing, *, everything: bool
 ) -> Iterator[tuple[FramesName, str]]:
     """The valid objects that are not whole, with a sentence about each.
 

@@ -197,7 +197,7 @@ class FolderStore:
 Store: TypeAlias = ArrowStore | FolderStore
 
 
-class Objects:
+class RetryingStore:
     """A store whose failed calls are retried a few times.
 
     A call that still fails raises a JournalError, which says what failed and why, without credentials.
@@ -238,7 +238,7 @@ class Objects:
         """
         self._writing(lambda: self._store.put(path, data))
 
-    def names(self, folder: str) -> dict[str, int]:
+    def sizes(self, folder: str) -> dict[str, int]:
         """The names of the objects in ``folder``, with their sizes in bytes."""
         return self._writing(lambda: self._store.sizes(folder))
 
@@ -290,7 +290,7 @@ class Objects:
         return action()
 
 
-class Disk(Objects):
+class Disk(RetryingStore):
     """A folder on a disk. The process that has it open holds its lock, however it ends, and is alone there.
 
     :meth:`prepare` raises JournalInUse if another process still holds the lock after ``lock_timeout``
@@ -345,15 +345,15 @@ class Disk(Objects):
                 time.sleep(_LOCK_POLL)
 
 
-def open_store(location: Location, max_bytes: int) -> Objects:
+def open_store(location: Location, max_bytes: int) -> RetryingStore:
     """The store of a journal of ``max_bytes`` at ``location``."""
     if not location.is_local:
-        return Objects(ArrowStore(location.files, location.root), location)
+        return RetryingStore(ArrowStore(location.files, location.root), location)
     # A fraction that nobody misses.
     reserve_bytes = max_bytes >> 8
     if location.takes_appends:
         return Disk(location, reserve_bytes)
-    return Objects(FolderStore(location.root, reserve_bytes), location)
+    return RetryingStore(FolderStore(location.root, reserve_bytes), location)
 
 
 def unwritable(

@@ -143,7 +143,7 @@ class LookReading(Reading):
     def _refuse_a_last_look(self, count: int) -> None:
         """What this connection has counts as delivered once more, even if it is not shown."""
         self.delivered_before = max(self.delivered_before, count)
-        limit = self.dialect.count_limit
+        limit = self.dialect.quorum_delivery_limit
         if limit is None or self._options.allow_loss or not limit - _SPARED <= count <= limit:
             return
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""Asks RabbitMQ what the queues are that a query is about to read.
+"""Asks the broker what the queues are that a query is about to read, and whether they are there.
 
 A stream that is read as a queue is refused: what is published while nobody reads would be lost. Every message
 of a stream has the header ``x-stream-offset``, but a producer may set this header too. So it only says that
@@ -23,8 +23,8 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.stream_offsets import has_offset
 from spark_stomp.transport import Connection
-from spark_stomp.transport.queues import QueueMissing, is_queue
-from spark_stomp.transport.standing import standing
+from spark_stomp.transport.queues import QueueMissing, ask_if_queue
+from spark_stomp.transport.standing import ask_standing
 
 log = get_log(__name__)
 
@@ -67,13 +67,13 @@ class QueueCheck:
         """
         self._connection = connection
         queues = () if self._options.streams else [*filter(dialect.is_queue, destinations)]
-        known = dialect.offset_header is not None
-        self._unseen = {subscription_id(one).encode(): one for one in queues} if known else {}
-        if known and first:
+        has_streams = dialect.offset_header is not None
+        self._unseen = {subscription_id(one).encode(): one for one in queues} if has_streams else {}
+        if has_streams and first:
             self._ask_rabbitmq(queues)
-        elif known:
+        elif has_streams:
             # A missing /amq/queue/NAME is refused anyway.
-            self._ask_again([one for one in queues if one.startswith("/queue/")], self._is_queue)
+            self._ask_again([one for one in queues if one.startswith("/queue/")], self._ask_if_queue)
         elif first and self._options.fail_on_missing_queue:
             self._require_others(dialect, queues)
         else:
@@ -110,13 +110,13 @@ class QueueCheck:
             if required:
                 self._require_in_rabbitmq(destination)
             elif destination.startswith(BY_NAME) or not self._declares:
-                self._is_queue(destination)
+                self._ask_if_queue(destination)
             elif destination in declared and not self._warn_if_missing(destination):
                 declared = []  # no answer, and connectTimeout is spent
 
     def _require_in_rabbitmq(self, destination: str) -> None:
         try:
-            found = self._is_queue(destination)
+            found = self._ask_if_queue(destination)
         except QueueMissing as error:
             raise _missing_error(destination) from error
         if not found:
@@ -131,7 +131,7 @@ class QueueCheck:
 
     def _others_have(self, dialect: Dialect, destination: str) -> None:
         """Raises QueueMissing, and UnsupportedError if the broker does not tell."""
-        ask = partial(standing, self._options.connection, dialect, destination, self._connection.peer)
+        ask = partial(ask_standing, self._options.connection, dialect, destination, self._connection.peer)
         answer = self._connection.beat_while(ask)
         if not answer.is_there:
             raise _missing_error(destination)
@@ -141,7 +141,7 @@ class QueueCheck:
     def _warn_if_missing(self, destination: str) -> bool:
         """Whether RabbitMQ has answered."""
         try:
-            self._is_queue(destination)
+            self._ask_if_queue(destination)
         except QueueMissing:
             self.missing = {**self.missing, destination: None}
             log.warning(
@@ -170,14 +170,14 @@ class QueueCheck:
             self.missing = {name: since for name, since in self.missing.items() if name != seen}
 
     def _require_queue(self, destination: str) -> None:
-        if not self._is_queue(destination):
+        if not self._ask_if_queue(destination):
             raise ConnectFailed(
                 f"{self._connection.peer} does not say whether {destination} is a stream, as the header "
                 "x-stream-offset of its first message may mean. Give the login a second connection"
             )
 
-    def _is_queue(self, destination: str) -> bool:
-        ask = partial(is_queue, self._options.connection, destination, self._connection.peer)
+    def _ask_if_queue(self, destination: str) -> bool:
+        ask = partial(ask_if_queue, self._options.connection, destination, self._connection.peer)
         return self._connection.beat_while(ask)
 
 

@@ -193,7 +193,7 @@ class Reading:
     def subscribe(self, connection: Connection) -> None:
         """Subscribe to the destinations of the turn. Raises StompError if the broker does not confirm it."""
         connection.require_open()
-        connection.may_quote(self._settings.destinations)
+        connection.add_quotable(self._settings.destinations)
         session, self.dialect = connection.session, connection.dialect
         chosen = {one: self._subscription(one) for one in self.turn.destinations}
         version = session.version or "1.0"

@@ -189,8 +189,8 @@ def choose_subscription(dialect: Dialect, settings: ReceiverSettings, destinatio
 
 def unknowns(dialect: Dialect, destinations: Iterable[str], *, allow_loss: bool) -> Iterator[str]:
     """Warnings of what is not known about this broker and these destinations, one line each."""
-    if dialect.unknown is not None:
-        yield dialect.unknown
+    if dialect.unknown_warning is not None:
+        yield dialect.unknown_warning
     if not allow_loss:
         yield from filter(None, map(dialect.unknown_kind, destinations))
 
@@ -205,9 +205,9 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
             f"{len(settings.destinations)} subscriptions until it is restarted. That is rare with one "
             f"subscription for each connection: connections = {len(options.destinations)}"
         )
-    if dialect.redelivery_limit is not None and options.journal is None:
+    if dialect.most_deliveries is not None and options.journal is None:
         yield (
-            f"{dialect.name} drops or dead-letters a message after {dialect.redelivery_limit} deliveries "
+            f"{dialect.name} drops or dead-letters a message after {dialect.most_deliveries} deliveries "
             "unless configured otherwise, and each broken connection costs one or more"
         )
     if settings.name.endswith("#0"):  # the first receiver speaks for the query
@@ -217,7 +217,7 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
 def _risks_of_ids(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
     """Warnings about the ids by which redelivered messages are recognised."""
     options = settings.options
-    if dialect.unknown is not None and options.journal is not None and options.id_header == _OWN_ID:
+    if dialect.unknown_warning is not None and options.journal is not None and options.id_header == _OWN_ID:
         yield (
             "idHeader = message-id is an id of the broker's own, and whether this broker begins again with "
             "the same ids when it is restarted is not known. If it does, a new message with the id and the "
@@ -237,7 +237,7 @@ def redelivery_warnings(
     """Subject and text of each warning about what was redelivered so far."""
     if dialect.marks_redelivered and deliveries.unmarked >= _MANY_UNMARKED:
         yield "unmarked", _unmarked_warning(dialect, settings)
-    limit, count = dialect.count_limit, deliveries.delivery_count
+    limit, count = dialect.quorum_delivery_limit, deliveries.delivery_count
     if limit is not None and limit // 2 <= count <= limit:
         yield (
             "count",

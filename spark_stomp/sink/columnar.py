@@ -114,7 +114,7 @@ class SliceFrames:
         rules = self._rules
         if rules.destination is not None:
             (same,) = self._wire("destination", pa.array([rules.destination.encode()])).to_pylist()
-            return same, np.full(rows, rules.is_queue(rules.destination))
+            return same, np.full(rows, rules.needs_queue_headers(rules.destination))
         _require("destination" in cells)
         column = as_binary(cells["destination"])
         _require(not column.null_count and lengths(column).min() > 0)
@@ -125,7 +125,8 @@ class SliceFrames:
         if not self._rules.queue_headers:
             return np.zeros(len(destinations), bool)
         coded = destinations.dictionary_encode()
-        queues = np.array([self._rules.is_queue(one.decode()) for one in coded.dictionary.to_pylist()], bool)
+        names = (one.decode() for one in coded.dictionary.to_pylist())
+        queues = np.array([*map(self._rules.needs_queue_headers, names)], bool)
         flags: Flags = queues[coded.indices.to_numpy()]
         return flags
 

@@ -273,6 +273,6 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
 
 def _warn_of_topics(destinations: Iterable[str], dialect: Dialect) -> None:
     """Warn of an unknown broker, and of topics, at which messages may be lost although they are confirmed."""
-    for line in (dialect.unknown, *map(dialect.unrouted, destinations)):
+    for line in (dialect.unknown_warning, *map(dialect.unrouted, destinations)):
         if line is not None:
             _once.warning(line, "%s", line)

@@ -7,7 +7,7 @@ from typing import Final
 from spark_stomp.errors import DestinationRefused
 from spark_stomp.logs import Once, get_log
 from spark_stomp.options import ConnectionOptions
-from spark_stomp.transport.queues import is_stream
+from spark_stomp.transport.queues import ask_if_stream
 
 log = get_log(__name__)
 
@@ -19,13 +19,13 @@ _UNKNOWN: Final = (
 _once = Once(log)
 
 
-def refusal_of(options: ConnectionOptions, destination: str, peer: str) -> DestinationRefused | None:
+def ask_refusal(options: ConnectionOptions, destination: str, peer: str) -> DestinationRefused | None:
     """Why nothing can be sent to ``destination``, of which the broker at ``peer`` is asked; None if it can.
 
-    A log line says if that is not known. Raises what :func:`is_stream` raises, unless it is a refusal.
+    A log line says if that is not known. Raises what :func:`ask_if_stream` raises, unless it is a refusal.
     """
     try:
-        if is_stream(options, destination, peer) is None:
+        if ask_if_stream(options, destination, peer) is None:
             _once.warning(destination, _UNKNOWN, destination)
     except DestinationRefused as error:
         return error

@@ -197,7 +197,7 @@ class RowFrames:
         sent = [pair for pair in own.items() if pair != NOT_PERSISTENT]
         for header in (*sent, *entries):
             self.check_value(*header)
-        defaults = self._rules.defaults(now, to_queue=self._rules.is_queue(destination))
+        defaults = self._rules.defaults(now, to_queue=self._rules.needs_queue_headers(destination))
         for name in (*own, *(name for name, _ in entries)):
             defaults.pop(name, None)
         return [*defaults.items(), *sent, *entries]
@@ -258,7 +258,7 @@ class DeadLetters:
     def _of_options(self) -> dict[str, str]:
         """Headers of every message, but none that could make the broker lose the dead letter."""
         rules = self._rules
-        needed = rules.queue_headers if rules.is_queue(rules.dead_letter) else ()
+        needed = rules.queue_headers if rules.needs_queue_headers(rules.dead_letter) else ()
         given = dict(needed) | dict(rules.headers)
         always = {name for name, _ in rules.queue_headers} | _KEEPING
         return {

@@ -123,7 +123,7 @@ class SendRules:
             headers.setdefault(self.ttl.header, str(self.ttl.after(now) + self.ttl.milliseconds))
         return headers
 
-    def is_queue(self, destination: str) -> bool:
+    def needs_queue_headers(self, destination: str) -> bool:
         """Whether this destination needs ``queue_headers``."""
         return self.naming.is_short_queue_name(destination)
 
@@ -134,8 +134,8 @@ class SendRules:
         entries = Entries.of(cells["headers"])
         if self.outgoing.reply_name:
             entries = entries.replaced(b"reply-to", self.outgoing.reply_name, r"\1")
-        if self.outgoing.encoded is not None:
-            name, value, begin = self.outgoing.encoded
+        if self.outgoing.body_claim is not None:
+            name, value, begin = self.outgoing.body_claim
             others = pc.invert(pc.starts_with(as_binary(cells["body"]), begin)).fill_null(True)
             entries = entries.without(name.encode(), value.encode(), others)
         return entries

@@ -16,7 +16,7 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
 from spark_stomp.sink.progress import Outage, ProgressTimer
-from spark_stomp.sink.queues import refusal_of
+from spark_stomp.sink.queues import ask_refusal
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, ReceiptWindow
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.threads import Worker
@@ -179,7 +179,7 @@ class Sender:
             waiting = self._window.sent_to(destination) if question else []
             (self._there if waiting or not question else unneeded).add(destination)
             if question and waiting:
-                ask = partial(refusal_of, self._options.connection, question, connection.peer)
+                ask = partial(ask_refusal, self._options.connection, question, connection.peer)
                 refusal = connection.beat_while(ask)
                 if refusal is not None and not self._leave_out(waiting, refusal):
                     raise refusal
@@ -215,7 +215,7 @@ class Sender:
         )
         if progress.blocked:
             raise ReceiptTimeout(f"{silent} and blockedTimeout {options.blocked_timeout:g}s)")
-        if dialect.unknown and not self._window.confirmed:
+        if dialect.unknown_warning and not self._window.confirmed:
             sent = counted(self._window.in_flight, "message")
             raise ReceiptTimeout(
                 f"{connection.peer} confirmed none of {sent} within receiptTimeout "
@@ -235,7 +235,7 @@ class Sender:
             " and takes no more bytes" if connection.has_unsent else "",
             options.blocked_timeout,
             counted(self._window.unconfirmed, "message"),
-            dialect.blocked,
+            dialect.blocked_advice,
         )
 
     def _is_first_silence(self, peer: str) -> bool:
@@ -345,7 +345,7 @@ class Sender:
     def _recover(self, error: StompError) -> None:
         """Wait until the next attempt to connect. If there is none left, raise the error of the task."""
         error = self._judged(error)
-        if self._is_left_out(error):
+        if self._leave_out_refused(error):
             return
         if not self._may_recover(error):
             raise self._failure(error) from error
@@ -419,8 +419,8 @@ class Sender:
         elif outgoing.silent_refusal and self._figures.connections > 1 and self._window.in_flight:
             yield outgoing.silent_refusal
 
-    def _is_left_out(self, error: StompError) -> bool:
-        """Whether the message that the broker refused, if it did, needs no receipt any more."""
+    def _leave_out_refused(self, error: StompError) -> bool:
+        """Leave out the message that the broker refused, if it did. Returns whether that was done."""
         receipt, self._refused = self._refused, None
         if receipt is None or not isinstance(error, DestinationRefused):
             return False

@@ -46,7 +46,7 @@ from spark_stomp.receiver import (
     stream_start,
     unknowns,
 )
-from spark_stomp.transport.standing import standing
+from spark_stomp.transport.standing import ask_standing
 
 log = get_log(__name__)
 
@@ -193,7 +193,7 @@ def _withheld(options: SourceOptions, look: LookReading, peer: str) -> dict[str,
     for queue in options.destinations[:_MOST_ASKED]:
         try:
             asked_at = time.monotonic()
-            figures = standing(options.connection, look.dialect, queue, peer, options.selector)
+            figures = ask_standing(options.connection, look.dialect, queue, peer, options.selector)
         except StompError as error:
             log.debug("how much waits in %s is not known: %s", queue, error)
             break
@@ -340,10 +340,10 @@ def _warn(options: SourceOptions, look: LookReading) -> None:
 def _cost(dialect: Dialect, delivered_before: int) -> str:
     """What it costs messages that they were taken and given back; empty if nothing."""
     cost = "" if dialect.unsubscribe_returns else ". It counts each of them as delivered once more"
-    if dialect.count_limit is not None and delivered_before >= dialect.count_limit // 2:
+    if dialect.quorum_delivery_limit is not None and delivered_before >= dialect.quorum_delivery_limit // 2:
         cost += (
             f", the {delivered_before + 1}th time (x-delivery-count). A quorum queue drops or "
-            f"dead-letters a message after {dialect.count_limit} unless a policy says otherwise "
+            f"dead-letters a message after {dialect.quorum_delivery_limit} unless a policy says otherwise "
             "(RabbitMQ from 4.0 on). Each action of Spark looks again: keep what it shows with .cache()"
         )
     return cost

@@ -19,7 +19,7 @@ from spark_stomp.source.forgotten import Forgotten
 from spark_stomp.threads import Worker
 from spark_stomp.transport.addresses import machines_of
 from spark_stomp.transport.logins import fingerprint, password_of
-from spark_stomp.transport.standing import standing
+from spark_stomp.transport.standing import ask_standing
 
 log = get_log(__name__)
 
@@ -189,7 +189,7 @@ class StandingWatch:
         if at.dialect is None:
             return None
         try:
-            found = standing(self._options, at.dialect, queue, at.peer, selector)
+            found = ask_standing(self._options, at.dialect, queue, at.peer, selector)
         except LoginNotAccepted as error:
             log.debug("how much waits in the queues is not known: %s", error.message)
             self._refused = self._password(), asked_at

@@ -121,7 +121,7 @@ class SinkPart(Part):
 
     prefix = "sink_"
 
-    of: SinkOptions
+    sink_options: SinkOptions
     tasks: TaskFigures
     spark_run: str | None
     number: int | None
@@ -136,7 +136,7 @@ class SinkPart(Part):
     @Figure()
     def query(self) -> str:
         """The user's name of the query, else the last part of its checkpoint."""
-        return query_name(self.of)
+        return query_name(self.sink_options)
 
     @Figure()
     def run(self) -> str | None:
@@ -151,7 +151,7 @@ class SinkPart(Part):
     @Figure()
     def options(self) -> dict[str, str | None]:
         """The options that the sink was given; null in place of what may be a secret."""
-        return dict(self.of.given_texts)
+        return dict(self.sink_options.given_texts)
 
     @Time()
     def started_at(self) -> float | None:

@@ -35,7 +35,7 @@ from spark_stomp.quoting import duration
 from spark_stomp.transport.addresses import ADDRESSES, look_up, name_of, remote_of
 from spark_stomp.transport.connection import Connection
 from spark_stomp.transport.logins import RefusedLogins, fingerprint, password_of
-from spark_stomp.transport.stream import LEAST, Stream, reason, secure, tls_context
+from spark_stomp.transport.stream import LEAST, ByteStream, reason, secure, tls_context
 from spark_stomp.transport.websocket import upgrade
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _open_session(
 
 def _open_stream(
     endpoint: Endpoint, options: ConnectionOptions, deadline: Deadline, max_frame: int
-) -> Stream:
+) -> ByteStream:
     """Connect to ``endpoint`` by the ``deadline``, with TLS and WebSocket as its scheme says.
 
     ``max_frame`` is the size of the largest STOMP frame in bytes; it limits the messages of a WebSocket.
@@ -203,7 +203,7 @@ def _open_stream(
             host = options.tls.server_name or endpoint.host
             sock = secure(sock, host, peer, context, options.connect_timeout)
         if not endpoint.websocket:
-            return Stream(sock, peer)
+            return ByteStream(sock, peer)
         return upgrade(sock, peer, endpoint, options, deadline, max_frame)
     except BaseException as error:
         if isinstance(error, ConnectTimeout):

@@ -41,7 +41,7 @@ from spark_stomp.threads import T, aside
 from spark_stomp.transport.addresses import ADDRESSES, may_be_the_node
 from spark_stomp.transport.broker_errors import broker_error, connect_refused
 from spark_stomp.transport.hiding import without_secrets
-from spark_stomp.transport.stream import READ_SIZE, Stream, TlsSession
+from spark_stomp.transport.stream import READ_SIZE, ByteStream, TlsSession
 
 # Seconds of the longest wait for a socket. Events and wake-ups end it earlier.
 _IDLE_POLL = 60.0
@@ -82,7 +82,7 @@ class Connection:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: ByteStream,
         session: ClientConnection,
         clock: Callable[[], float] = time.monotonic,
         secrets: Collection[str] = (),
@@ -146,7 +146,7 @@ class Connection:
         """``error`` came together with what was awaited: the next :meth:`poll` returns it."""
         self._kept = [error]
 
-    def may_quote(self, names: Collection[str]) -> None:
+    def add_quotable(self, names: Collection[str]) -> None:
         """The broker may quote ``names``, such as destinations: they do not say what an ERROR means."""
         self._names = (*self._names, *names)
 
@@ -320,7 +320,7 @@ class Connection:
 
     def _late(self, what: str, timeout: float) -> ReceiptTimeout:
         late = ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
-        if self.dialect.unknown is None:
+        if self.dialect.unknown_warning is None:
             # A known broker confirms everything, but hangs if a node or a majority of them is away.
             late.verdict = "passes"
         return late

@@ -24,7 +24,7 @@ class QueueMissing(DestinationRefused):
     """There is no queue of this name."""
 
 
-def is_stream(options: ConnectionOptions, destination: str, peer: str) -> bool | None:
+def ask_if_stream(options: ConnectionOptions, destination: str, peer: str) -> bool | None:
     """Whether ``destination``, a ``/amq/queue/NAME`` of the broker at ``peer``, is a stream.
 
     It subscribes, on a connection of its own, behind the end of a stream. RabbitMQ refuses that if the queue
@@ -43,13 +43,13 @@ def is_stream(options: ConnectionOptions, destination: str, peer: str) -> bool |
         raise ConnectFailed(f"{peer} cannot be asked what {destination} is: {error}") from error
 
 
-def is_queue(options: ConnectionOptions, destination: str, peer: str) -> bool:
+def ask_if_queue(options: ConnectionOptions, destination: str, peer: str) -> bool:
     """Whether what ``destination`` names, however it is written, is known to be a queue.
 
-    False if this login is not told. Raises UnsupportedError if it is a stream, and what :func:`is_stream`
-    raises.
+    False if this login is not told. Raises UnsupportedError if it is a stream, and what
+    :func:`ask_if_stream` raises.
     """
-    stream = is_stream(options, BY_NAME + stream_name(destination), peer)
+    stream = ask_if_stream(options, BY_NAME + stream_name(destination), peer)
     if stream:
         raise stream_refused(destination)
     return stream is False

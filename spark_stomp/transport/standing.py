@@ -39,7 +39,7 @@ _TIMEOUT: Final = 3.0
 _LARGEST: Final = 1 << 20
 
 
-def standing(
+def ask_standing(
     options: ConnectionOptions, dialect: Dialect, destination: str, peer: str, selector: str | None = None
 ) -> Standing:
     """What the broker at ``peer`` tells of the queue ``destination``, asked over a connection of its own.
@@ -121,9 +121,9 @@ def _fetched(options: ConnectionOptions, by: ByHttp, destination: str) -> dict[s
     return answers
 
 
-def takes_messages(options: ConnectionOptions, dialect: Dialect, peer: str) -> bool:
-    """Whether the broker at ``peer`` takes messages, as far as a trial shows: a message of which nothing is
-    left."""
+def send_trial(options: ConnectionOptions, dialect: Dialect, peer: str) -> bool:
+    """Send a message of which nothing is left. Returns whether the broker at ``peer`` took it, as far as its
+    receipt shows."""
     if dialect.asks.trial_topic is None:
         return True
     with open_connection(at_peer(options, peer), login_accepted=True) as connection:

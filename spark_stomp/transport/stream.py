@@ -54,7 +54,7 @@ _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _FAULTS = re.compile("INTERNAL_ERROR|BAD_RECORD_MAC|UNEXPECTED_MESSAGE|DECODE_ERROR|USER_CANCELLED")
 
 
-class Stream:
+class ByteStream:
     """A connected socket, with or without TLS. Not thread-safe: one thread drives it.
 
     ``peer`` is ``host:port`` of the other side as ``url`` names it, and ``remote`` with the number of the

@@ -19,7 +19,7 @@ from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, No
 from spark_stomp.protocol.frames import is_utf8
 from spark_stomp.quoting import shown
 from spark_stomp.transport.hiding import without_secrets
-from spark_stomp.transport.stream import LEAST, READ_SIZE, Stream
+from spark_stomp.transport.stream import LEAST, READ_SIZE, ByteStream
 
 if TYPE_CHECKING:
     from websockets.client import ClientProtocol
@@ -114,7 +114,7 @@ def _protocol(endpoint: Endpoint, versions: Sequence[str], max_frame: int) -> Cl
     )
 
 
-class WebSocketStream(Stream):
+class WebSocketStream(ByteStream):
     """A WebSocket as a stream of bytes: the contents of its messages."""
 
     def __init__(

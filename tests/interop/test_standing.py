@@ -16,7 +16,7 @@ from spark_stomp.brokers import dialect_named
 from spark_stomp.brokers.standing import Standing
 from spark_stomp.errors import DestinationRefused, ReceiptTimeout, UnsupportedError
 from spark_stomp.options import parse_sink_options
-from spark_stomp.transport.standing import standing, takes_messages
+from spark_stomp.transport.standing import ask_standing, send_trial
 
 pytestmark = pytest.mark.broker
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.broker
 def ask(broker: Broker, queue: str) -> Standing:
     connection = parse_sink_options(broker.options()).connection
     peer = connection.endpoints[0].address
-    return standing(connection, dialect_named(broker.dialect), queue, peer)
+    return ask_standing(connection, dialect_named(broker.dialect), queue, peer)
 
 
 def test_it_is_what_the_management_says(telling: Broker) -> None:
@@ -83,12 +83,12 @@ def test_why_nobody_can_send(telling: Broker) -> None:
         connection = parse_sink_options(telling.options()).connection
         peer = connection.endpoints[0].address
         rabbitmq = dialect_named("rabbitmq")
-        assert takes_messages(connection, rabbitmq, peer) and ask(telling, queue).alarm is None
+        assert send_trial(connection, rabbitmq, peer) and ask(telling, queue).alarm is None
         telling.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.00001).")
         try:
             wait_until(lambda: ask(telling, queue).alarm is not None, what="the alarm")
             assert ask(telling, queue).alarm == "RabbitMQ has an alarm for memory"
-            assert not takes_messages(connection, rabbitmq, peer)
+            assert not send_trial(connection, rabbitmq, peer)
         finally:
             telling.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.6).")
         return

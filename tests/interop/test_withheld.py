@@ -18,7 +18,7 @@ from spark_stomp.brokers import dialect_named
 from spark_stomp.options import parse_batch_options, parse_sink_options
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.reads import browse
-from spark_stomp.transport.standing import standing
+from spark_stomp.transport.standing import ask_standing
 
 pytestmark = pytest.mark.broker
 
@@ -50,7 +50,7 @@ class Scene:
         """What the broker tells: how many wait, how many consumers have, and how many are not due."""
         connection = parse_sink_options(self.broker.options()).connection
         peer = connection.endpoints[0].address
-        figures = standing(connection, dialect_named(self.broker.dialect), self.queue, peer)
+        figures = ask_standing(connection, dialect_named(self.broker.dialect), self.queue, peer)
         return figures.ready or 0, figures.unacked or 0, figures.scheduled
 
     def other(self, **headers: str) -> None:

@@ -25,7 +25,7 @@ from spark_stomp.files import Location
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal.formats import FRAMES, KEYS, STATES
-from spark_stomp.journal.store import Objects
+from spark_stomp.journal.store import RetryingStore
 
 MOST_ALIVE = 3
 LOCATION = Location(fs.LocalFileSystem(), "/nowhere", "memory")
@@ -75,7 +75,7 @@ class Writer:
     def opened(self) -> Journal:
         # So small that many objects are needed.
         settings = JournalSettings("memory", 1, max_remembered=1_000)
-        return Journal(settings, Objects(self, LOCATION, pause=lambda seconds: None))
+        return Journal(settings, RetryingStore(self, LOCATION, pause=lambda seconds: None))
 
     # --- for the test
 

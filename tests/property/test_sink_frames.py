@@ -83,7 +83,7 @@ def rules(draw: st.DrawFn) -> SendRules:
             ),
             draw(st.sampled_from([(), VALUES])),
             reply_name=draw(st.sampled_from(["", "a(.*)", "(v)"])),
-            encoded=draw(st.sampled_from([None, ("own", "v", b"a")])),
+            body_claim=draw(st.sampled_from([None, ("own", "v", b"a")])),
             max_header_name=draw(st.sampled_from([12, 99])),
         ),
         unescaped=version in ("1.0", "lenient") and draw(st.booleans()),

@@ -16,7 +16,7 @@ from spark_stomp.files import resolve
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal.formats import FRAMES
-from spark_stomp.journal.store import ArrowStore, Disk, FolderStore, Objects, Store
+from spark_stomp.journal.store import ArrowStore, Disk, FolderStore, RetryingStore, Store
 from spark_stomp.receiver.blocks import frame_keys
 
 RESERVE_BYTES = 2_000
@@ -73,7 +73,7 @@ def object_journal(
     if through_pyarrow:
         store = ArrowStore(location.files, location.root)
     settings = JournalSettings(str(directory), max_bytes, max_remembered, tolerant)
-    return Journal(settings, Objects(store, location, pause=lambda seconds: None))
+    return Journal(settings, RetryingStore(store, location, pause=lambda seconds: None))
 
 
 @contextmanager

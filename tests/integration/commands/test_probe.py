@@ -116,12 +116,12 @@ def test_a_destination(devbroker: DevBroker, command: Command) -> None:
     assert done.code == 0 and '"durable-subscription-name": "etl@/topic/a"' in done.out
 
 
-KNOWN = [one for one in DIALECTS if one.unknown is None]
+KNOWN = [one for one in DIALECTS if one.unknown_warning is None]
 
 
 @pytest.mark.parametrize("dialect", KNOWN, ids=lambda dialect: dialect.name)
 def test_every_known_dialect_is_put_into_words(dialect: object) -> None:
     shown = dict(_treatment(dialect))  # type: ignore[arg-type]
     assert {"window", "stable ids", "batch reads", "selectors", "durable topics"} <= shown.keys()
-    limits = (dialect.redelivery_limit, dialect.count_limit)  # type: ignore[attr-defined]
+    limits = (dialect.most_deliveries, dialect.quorum_delivery_limit)  # type: ignore[attr-defined]
     assert ("redelivery" in shown) == (limits != (None, None))

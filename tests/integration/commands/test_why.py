@@ -419,7 +419,7 @@ class TestWhatTheBrokerTells:
         options: Mapping[str, str] | None = None,
         **keys: object,
     ) -> Done:
-        monkeypatch.setattr("spark_stomp.commands.why.standing", lambda *_: figures)
+        monkeypatch.setattr("spark_stomp.commands.why.ask_standing", lambda *_: figures)
         with stomp_server(RabbitMQ("other").broker.serve) as url:
             own = {"url": url, "destination": QUEUE, **(options or {})}
             return command("why", write(path, options=own, **keys))

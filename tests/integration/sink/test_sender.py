@@ -851,7 +851,7 @@ class TestABlockedBroker:
         assert (figures.confirmed, figures.resent, figures.connections) == (100, 0, 1)
         assert 0.2 <= figures.blocked_seconds < 30
         assert "and takes no more bytes: it counts as blocked" in caplog.text
-        assert f"Find out why: {dialect_named('devbroker').blocked}" in caplog.text
+        assert f"Find out why: {dialect_named('devbroker').blocked_advice}" in caplog.text
         assert "takes messages again; it was blocked" in caplog.text
 
     @pytest.mark.rule("S.4", "S.6")

@@ -29,7 +29,7 @@ def test_what_was_received_is_a_row_if_the_kind_is_known(
     known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures = Standing(True, 0, 0, 1, forgetful="a ring queue" if known else "")
-    monkeypatch.setattr("spark_stomp.source.standings.standing", lambda *_: figures)
+    monkeypatch.setattr("spark_stomp.source.standings.ask_standing", lambda *_: figures)
     monkeypatch.setattr("spark_stomp.source.standings._FIRST", 0.01)
     monkeypatch.setattr(server, "Broker", Ring)
     every = [b"%d" % number for number in range(21)]

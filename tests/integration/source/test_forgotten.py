@@ -56,7 +56,7 @@ class Forgetful:
 @pytest.fixture
 def forgetful(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Forgetful]:
     forgetful = Forgetful(devbroker)
-    monkeypatch.setattr("spark_stomp.source.standings.standing", forgetful.standing)
+    monkeypatch.setattr("spark_stomp.source.standings.ask_standing", forgetful.standing)
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.02)
     monkeypatch.setitem(vars(DEVBROKER.asks), "settling", 0.1)
     return forgetful

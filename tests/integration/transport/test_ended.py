@@ -26,8 +26,8 @@ from spark_stomp.errors import BrokerError, LocalProtocolError, StompError, Tran
 from spark_stomp.receiver.stream_offsets import ask_first_offset, ask_stream_ends
 from spark_stomp.sink.sender import Sender
 from spark_stomp.sink.write import ProvedRuns
-from spark_stomp.transport.queues import is_queue, is_stream
-from spark_stomp.transport.standing import standing, takes_messages
+from spark_stomp.transport.queues import ask_if_queue, ask_if_stream
+from spark_stomp.transport.standing import ask_standing, send_trial
 
 __all__ = ["command"]
 
@@ -97,18 +97,18 @@ def left_at_once(url: str, _: str) -> None:
 
 
 def asks(name: str, url: str, peer: str) -> None:
-    standing(source_options(url).connection, dialect_named(name), QUEUE, peer)
+    ask_standing(source_options(url).connection, dialect_named(name), QUEUE, peer)
 
 
 WAYS = {
     "request": Way(asked_first),
     "DISCONNECT": Way(left_at_once),
-    "is it a stream": Way(lambda url, peer: is_stream(source_options(url).connection, BY_NAME, peer)),
-    "is it a queue": Way(lambda url, peer: is_queue(source_options(url).connection, BY_NAME, peer)),
+    "is it a stream": Way(lambda url, peer: ask_if_stream(source_options(url).connection, BY_NAME, peer)),
+    "is it a queue": Way(lambda url, peer: ask_if_queue(source_options(url).connection, BY_NAME, peer)),
     "first offset": Way(lambda url, peer: ask_first_offset(source_options(url), BY_NAME, peer)),
     "ends of streams": Way(lambda url, peer: ask_stream_ends(source_options(url), [BY_NAME], peer)),
     "are messages taken": Way(
-        lambda url, peer: takes_messages(source_options(url).connection, dialect_named("rabbitmq"), peer)
+        lambda url, peer: send_trial(source_options(url).connection, dialect_named("rabbitmq"), peer)
     ),
     "standing in ActiveMQ": Way(partial(asks, "activemq"), ACTIVEMQ),
     "standing in Artemis": Way(partial(asks, "artemis"), ARTEMIS),

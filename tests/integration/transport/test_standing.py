@@ -24,7 +24,7 @@ from support.waiting import PATIENCE
 from spark_stomp.brokers import dialect_named
 from spark_stomp.brokers.standing import HttpAnswer, LoginNotAccepted, Standing
 from spark_stomp.errors import UnsupportedError
-from spark_stomp.transport.standing import standing
+from spark_stomp.transport.standing import ask_standing
 
 QUEUE = "/queue/a b"
 FIGURES = {"messages_ready": 12_400, "messages_unacknowledged": 3, "consumers": 4}
@@ -66,7 +66,7 @@ class Management:
     def ask(self, url: str = "stomp://127.0.0.1:1", **options: Any) -> Standing:
         given = {"login": "ada", "password": "s3cret", "managementUrl": self.url} | options
         connection = sink_options(url, **given).connection
-        return standing(connection, dialect_named("rabbitmq"), QUEUE, "127.0.0.1:1")
+        return ask_standing(connection, dialect_named("rabbitmq"), QUEUE, "127.0.0.1:1")
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ class TestRabbitMQ:
     def test_without_the_option(self, management: Management) -> None:
         connection = sink_options("stomp://127.0.0.1:1").connection
         with pytest.raises(UnsupportedError, match="at managementUrl alone"):
-            standing(connection, dialect_named("rabbitmq"), QUEUE, "127.0.0.1:1")
+            ask_standing(connection, dialect_named("rabbitmq"), QUEUE, "127.0.0.1:1")
         assert management.asked == []
 
 
@@ -263,7 +263,7 @@ def ask_over_stomp(
     with stomp_server(Broker(server, answer).serve) as url:
         connection = sink_options(url, clientId="me").connection
         peer = connection.endpoints[0].address
-        return standing(connection, dialect_named(dialect), "/queue/a", peer, selector)
+        return ask_standing(connection, dialect_named(dialect), "/queue/a", peer, selector)
 
 
 def entries(**figures: object) -> bytes:
@@ -321,7 +321,7 @@ def test_a_login_that_a_broker_refuses(dialect: str) -> None:
     with stomp_server(says(b"ERROR\nmessage:no user ada\n\n\0")) as url:
         options = sink_options(url, login="ada", password="old").connection
         with pytest.raises(LoginNotAccepted, match="no user ada"):
-            standing(options, dialect_named(dialect), QUEUE, options.endpoints[0].address)
+            ask_standing(options, dialect_named(dialect), QUEUE, options.endpoints[0].address)
 
 
 @pytest.mark.parametrize(
@@ -335,4 +335,4 @@ def test_a_login_that_a_broker_refuses(dialect: str) -> None:
 def test_what_no_broker_is_asked(dialect: str, destination: str, words: str) -> None:
     connection = sink_options("stomp://127.0.0.1:1").connection
     with pytest.raises(UnsupportedError, match=words):
-        standing(connection, dialect_named(dialect), destination, "127.0.0.1:1")
+        ask_standing(connection, dialect_named(dialect), destination, "127.0.0.1:1")

@@ -27,7 +27,7 @@ from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, TlsRefused
-from spark_stomp.transport.stream import Stream
+from spark_stomp.transport.stream import ByteStream
 
 QUEUE = "/queue/a"
 
@@ -416,6 +416,6 @@ def test_only_alerts_about_who_one_is_are_refusals(reason: str | None, refused: 
     error.reason = reason  # type: ignore[assignment]
 
     sock = mock.Mock(recv=mock.Mock(side_effect=error), getpeername=lambda: ("127.0.0.1", 1))
-    stream = Stream(sock, "broker:1")
+    stream = ByteStream(sock, "broker:1")
     with pytest.raises(TlsRefused if refused else ConnectionLost):
         stream.read()

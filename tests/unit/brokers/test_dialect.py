@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -142,6 +144,15 @@ def test_under_stomp_10_artemis_says_nothing_that_can_be_trusted() -> None:
             dialect.check_version("lenient")
     for dialect in (dialect_named("rabbitmq"), dialect_for("another"), dialect_for(None, "generic")):
         dialect.check_version("1.0")
+
+
+def test_only_a_broker_without_a_name_may_be_artemis() -> None:
+    """One that has a dialect is called by its name, even if its treatment of messages is not proved yet."""
+    unproved = replace(dialect_for(None), name="mine")
+    assert unproved.unknown_warning is not None
+    for dialect, called in ((unproved, "this broker (mine)"), (dialect_for(None), "Artemis (which this may")):
+        with pytest.raises(UnsupportedError, match=re.escape(f"in which {called}")):
+            dialect.check_version("1.0")
 
 
 @pytest.mark.rule("4.10")

@@ -70,8 +70,8 @@ class TestTheTable:
 
     def test_redelivery_limit(self, dialect: Dialect) -> None:
         limit = cell(dialect, "redelivery limit")
-        assert ("none" in limit) == (dialect.redelivery_limit is None)
-        assert dialect.redelivery_limit is None or f"({dialect.redelivery_limit})" in limit
+        assert ("none" in limit) == (dialect.most_deliveries is None)
+        assert dialect.most_deliveries is None or f"({dialect.most_deliveries})" in limit
 
     def test_timestamp(self, dialect: Dialect) -> None:
         unit = {"s": "seconds", "ms": "milliseconds"}[dialect.timestamp_unit]
@@ -82,8 +82,8 @@ def test_the_numbers_in_the_advice() -> None:
     activemq, artemis, rabbitmq = map(dialect_named, ("activemq", "artemis", "rabbitmq"))
     assert f"| `maxPageSize` ({activemq.page_size}) |" in TEXT
     assert f"| `maxBrowsePageSize` ({activemq.browse_limit}) |" in TEXT
-    assert f"| `max-delivery-attempts` ({artemis.redelivery_limit}) |" in TEXT
-    assert f"| `delivery-limit` ({rabbitmq.count_limit} from 4.0 on)" in TEXT
+    assert f"| `max-delivery-attempts` ({artemis.most_deliveries}) |" in TEXT
+    assert f"| `delivery-limit` ({rabbitmq.quorum_delivery_limit} from 4.0 on)" in TEXT
 
 
 def test_the_name_of_a_durable_subscription() -> None:

@@ -17,7 +17,7 @@ from spark_stomp.receiver.turns import may_be_about_a_message
 from spark_stomp.transport.broker_errors import broker_error
 from spark_stomp.transport.retry import may_recover
 
-KNOWN = [dialect for dialect in DIALECTS if dialect.unknown is None]
+KNOWN = [dialect for dialect in DIALECTS if dialect.unknown_warning is None]
 SENTENCES = [
     pytest.param(dialect, one, id=f"{dialect.name}: {one.said[:50]}")
     for dialect in DIALECTS

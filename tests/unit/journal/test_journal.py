@@ -15,7 +15,7 @@ from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal import open_journal as opened_at
 from spark_stomp.journal.objects import FrameObjects
-from spark_stomp.journal.store import Disk, FolderStore, Objects
+from spark_stomp.journal.store import Disk, FolderStore, RetryingStore
 
 
 @pytest.fixture(params=["disk", "mount", "pyarrow"])
@@ -256,7 +256,7 @@ class TestGathered:
         assert journal.linger == pytest.approx(0.02)
 
     def test_a_store_has_its_own_time(self, tmp_path: Path) -> None:
-        assert Objects(FolderStore(str(tmp_path)), resolve(str(tmp_path))).gather == 0.2
+        assert RetryingStore(FolderStore(str(tmp_path)), resolve(str(tmp_path))).gather == 0.2
 
 
 class TestMemory:

@@ -13,7 +13,7 @@ from support.journals import Open, batch_of, bodies, damage, expected, fill, obj
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalUnwritable
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal.formats import FOLDERS, FRAMES, KEYS, STATES, WRITERS
-from spark_stomp.journal.store import FolderStore, Objects
+from spark_stomp.journal.store import FolderStore, RetryingStore
 
 
 class TestTakeover:
@@ -58,18 +58,18 @@ class TestTakeover:
     ) -> None:
         """An older writer that does not know yet of this one puts another state in place of its last."""
         old = fill(object_journal(directory), 2)
-        names = Objects.names
+        sizes = RetryingStore.sizes
         calls = []
 
-        def listed(store: Objects, folder: str) -> dict[str, int]:
-            found = names(store, folder)
+        def listed(store: RetryingStore, folder: str) -> dict[str, int]:
+            found = sizes(store, folder)
             if folder == STATES and not calls:
                 calls.append(folder)
                 old.commit(5)
                 old.flush()
             return found
 
-        monkeypatch.setattr(Objects, "names", listed)
+        monkeypatch.setattr(RetryingStore, "sizes", listed)
         new = object_journal(directory)
         assert (calls, new.committed, new.end) == ([STATES], 5, 10)
 

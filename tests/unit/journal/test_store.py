@@ -29,7 +29,7 @@ from spark_stomp.files import resolve, write_fully
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.journal.formats import FRAMES, KEYS, RESERVE, STATES, WRITERS
-from spark_stomp.journal.store import FolderStore, Objects
+from spark_stomp.journal.store import FolderStore, RetryingStore
 
 KEY = MessageKey("/queue/a", b"ID:1", b"d" * 16)
 
@@ -70,7 +70,7 @@ class Busy(FolderStore):
         return result
 
     def journal(self) -> Journal:
-        store = Objects(self, resolve(str(self._root)), pause=lambda seconds: None)
+        store = RetryingStore(self, resolve(str(self._root)), pause=lambda seconds: None)
         return Journal(JournalSettings(str(self._root), 1 << 30, 1_000), store)
 
 

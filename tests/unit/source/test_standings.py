@@ -58,7 +58,7 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     broker = Broker()
-    monkeypatch.setattr("spark_stomp.source.standings.standing", broker)
+    monkeypatch.setattr("spark_stomp.source.standings.ask_standing", broker)
     return broker
 
 
@@ -378,7 +378,7 @@ def test_stopping_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         answer.wait(PATIENCE)
         return FIGURES
 
-    monkeypatch.setattr("spark_stomp.source.standings.standing", hang)
+    monkeypatch.setattr("spark_stomp.source.standings.ask_standing", hang)
     monkeypatch.setattr("spark_stomp.source.standings._PERIOD", 0.001)
     asking = standings(receiver("/queue/a"))
     asking.start()
