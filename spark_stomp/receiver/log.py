@@ -39,8 +39,8 @@ def new_id() -> str:
 class Log:
     """Numbered messages. Any thread may read.
 
-    ``index`` knows the ids of all messages of the query. ``name`` is the random name of the log, ``first``
-    the number with which it begins.
+    ``index`` knows the ids of all messages of the query. ``first`` is the number with which the log begins,
+    ``known_id`` the id of one that goes on.
 
     Attributes:
         end: the number that comes next.
@@ -48,8 +48,8 @@ class Log:
         committed: Spark has committed the messages below this number.
     """
 
-    def __init__(self, index: DedupIndex, name: str = "", first: int = 0) -> None:
-        self.id = name or new_id()
+    def __init__(self, index: DedupIndex, known_id: str = "", first: int = 0) -> None:
+        self.id = known_id or new_id()
         self.index = index
         self._lock = threading.Lock()
         self._blocks: FrameIndex[Block] = FrameIndex(lambda block: block.batch.ends)
@@ -201,6 +201,8 @@ class Log:
 
     def unload(self, block: Block) -> None:
         """Remove the data of ``block`` from memory: the journal has it, or all of it may be ACKed.
+
+        Then :meth:`batches` has nothing of it.
 
         Its keys must be made before, because only they recognise a redelivery with certainty.
         """

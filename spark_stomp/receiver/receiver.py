@@ -10,7 +10,8 @@ message that the broker cannot deliver in turns.py.
 
 Invariants:
 
-- Only this thread drives the connection. Others read the status, wake the thread, or stop it.
+- Only this thread drives the connection. Others read the status, wake the thread, or stop it. One other
+  thread, which asks the broker how much waits, also gives up a connection and adds forgetful queues.
 - If the thread fails, its error is in the status, and the query fails.
 """
 
@@ -203,6 +204,7 @@ class Receiver:
                 self._failure, state.stopping.deadline = error, Deadline.after(0.0)
             return
         now, was_connected = state.reader.clock(), state.connections.connected
+        # Before :meth:`_disconnected`, which forgets the ACKs and makes the next reading of the next turn.
         end = reading.how_it_ended(error)
         if was_connected:
             nothing_acked = (end.acks_sent and not end.achieved) or isinstance(error, ConnectFailed)

@@ -82,14 +82,14 @@ class StreamDeliveries(Deliveries):
         super().__init__(max_bytes, Log(DedupIndex()), name)
         self.begin_at(FIRST)
 
-    def begin_at(self, place: StreamStart, name: str = "", wanted: int = 0) -> None:
-        """The run begins at ``place``, with a log called ``name``, or with a new one.
+    def begin_at(self, place: StreamStart, known_id: str = "", wanted: int = 0) -> None:
+        """The run begins at ``place``, with the log of that id, or with a new one.
 
         A batch up to the offset ``wanted`` is planned already. Call this before anything is received.
         """
         with self.lock:
             self.stream = StreamProgress(place, wanted)
-            self.log = Log(self._index, name, place.offset or 0)
+            self.log = Log(self._index, known_id, place.offset or 0)
 
     def locate(self, offset: int) -> None:
         """The first message will have ``offset``, or a higher one."""

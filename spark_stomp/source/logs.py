@@ -54,7 +54,7 @@ class SourceLog(Protocol):
 
     Attributes:
         name: what offsets call it.
-        id: its random id.
+        id: its random id, which no other run has, if it does not survive the run.
         base: where reading begins if the checkpoint does not name it.
         frames: what reads its messages, and knows their sizes.
         received_end: the end of what has come, as it will be if no connection breaks; None if not known.
@@ -90,7 +90,7 @@ class SourceLog(Protocol):
     def take(self, low: int, shares: Shares) -> int | None:
         """The end of a batch that begins at ``low`` and takes these shares. It is kept from now on.
 
-        None if that is not there any more.
+        None if that is not there any more. The lock of :class:`Logs` is held, so there is no I/O here.
         """
 
     def is_here(self, high: int) -> bool:
@@ -186,15 +186,18 @@ class Logs:
         for name, one in self._logs.items():
             one.begin(start.get(name), planned.get(name))
 
-    def refuse_missing(self, absent: Range) -> None:
+    def refuse_missing(self, absent: Range) -> bool:
         """The log of a planned range is not here. Of a journal or a stream that is an error, or logged.
 
-        One in memory has ended with its run: then the range is lost, and nobody was told to keep it.
+        Any other has ended with its run. Then this is a lost range, which nobody was told to keep: True.
         """
         if absent.name.startswith(STREAM):
             raise_or_log(_stream_is_gone(absent), tolerant=self._tolerant)
         elif absent.name == JOURNAL:
             raise_or_log(_journal_is_gone(absent, self._logs.get(JOURNAL)), tolerant=self._tolerant)
+        else:
+            return True
+        return False
 
     def are_here(self, end: Offset) -> bool:
         """Whether everything up to ``end`` is here that can come again."""

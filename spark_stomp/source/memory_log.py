@@ -40,7 +40,7 @@ class MemoryLog:
     def available(self, low: int, statuses: Statuses) -> list[Available]:
         if self.frames.end > low:
             # Spark was told about these, and asks again from before them.
-            return [Available(MEMORY, self.frames, low, self.frames.end, full=True)]
+            return [Available(self.name, self.frames, low, self.frames.end, full=True)]
         return [
             Available(
                 one.name,
@@ -55,8 +55,8 @@ class MemoryLog:
         ]
 
     def take(self, low: int, shares: Shares) -> int | None:
-        if MEMORY in shares:
-            return low + shares[MEMORY]
+        if self.name in shares:
+            return low + shares[self.name]
         wanted = [(self._receivers[name], shares[name]) for name in shares if name in self._receivers]
         if any(deliveries.inbox.pending < count for deliveries, count in wanted):
             return None

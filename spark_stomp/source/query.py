@@ -1,4 +1,9 @@
-"""A streaming query while it runs, in the one process where Spark asks for offsets."""
+"""A streaming query while it runs, in the one process where Spark asks for offsets.
+
+Spark calls from one thread, and SIGTERM may come at any time. The order matters where the logs begin before
+anything is received, where statuses are read before what is available, so that nothing is missed that comes
+between, and where the committer ends before the receivers, which ACK what it finds last.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ from spark_stomp.receiver.status import by_the_clock
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
 from spark_stomp.source.neighbours import Neighbours
-from spark_stomp.source.offsets import JOURNAL, MEMORY, STREAM, Offset, Range, split, task_bytes
+from spark_stomp.source.offsets import JOURNAL, STREAM, Offset, Range, split, task_bytes
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     QUIET_PERIOD_MAX,
@@ -82,8 +87,6 @@ def _shown_if_it_fails(
 
 class QueryRuntime:
     """One streaming query: its receivers, logs, frame server and committer, and what Spark asks of them.
-
-    Spark calls from one thread. SIGTERM may come at any time.
 
     Attributes:
         in_empty_batch: whether Spark has planned a batch that is empty, and has not asked for the next one.
@@ -447,9 +450,7 @@ class QueryRuntime:
         return [FrameRanges(self._frame_server.address, task, streams) for task in tasks]
 
     def _declare_lost(self, absent: list[Range]) -> None:
-        for part in absent:
-            self._logs.refuse_missing(part)
-        lost = [part for part in absent if part.name == MEMORY]
+        lost = [part for part in absent if self._logs.refuse_missing(part)]
         if not lost:
             return
         self._committer.fence({part.id for part in lost})
@@ -494,6 +495,5 @@ class QueryRuntime:
         return self._receivers.failure or self._committer.failure
 
     def _raise_failure(self) -> None:
-        failure = self._failure
-        if failure is not None:
+        if (failure := self._failure) is not None:
             raise failure

@@ -170,6 +170,7 @@ def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
 
 def _check_whole(options: SourceOptions, look: LookReading) -> None:
     """Warn of what cut the read off. Raise TooManyMessages if more is wanted than the limits allow."""
+    # The commands put their argument in place of "maxMessages (10)" (commands/main.py).
     cut_off_by = f"maxDrainTime ({options.max_drain_time:g}s)" if look.is_late else None
     if look.too_many:
         _check_capped(options)

@@ -199,7 +199,7 @@ class TestWhatIsMissing:
     """Of what a run without journal and streams cannot read, only the log in memory is lost silently."""
 
     def test_of_a_log_in_memory(self, query: Memory) -> None:
-        query.logs.refuse_missing(Range(MEMORY, "of an earlier run", 0, 9))
+        assert query.logs.refuse_missing(Range(MEMORY, "of an earlier run", 0, 9))
 
     @pytest.mark.rule("J.13")
     def test_of_a_journal(self, query: Memory) -> None:
