@@ -302,12 +302,12 @@ class Reading:
         # Messages may have come with the receipts of SUBSCRIBE. The first poll waits for more.
         more_acks = self._send_acks(connection)
         deliveries, most = self._deliveries, self.window.most(self.subscriptions)
-        while self._state.stopping.deadline is None and not self._turn_has_ended():
+        while self._state.stopping.deadline is None and not (self.turn.is_careful and self._turn_has_ended()):
             if self.useless is not None:
                 raise self.useless
             timeout = 0.0 if more_acks else self.turn_state.poll_timeout()
             self._handle(connection, self._reader.poll(connection, timeout))
-            if due := self.turn_state.take_settled(deliveries, most):
+            if self.turn_state.count and (due := self.turn_state.take_settled(deliveries, most)):
                 self._give(connection, due)
                 self._state.notify()
             # The bytes of an incomplete message end a silence too.
