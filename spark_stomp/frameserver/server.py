@@ -53,8 +53,9 @@ _HANDSHAKE = 10.0
 _MOST_OCTETS = 1 << 20
 # Seconds to wait for a port that is in use: the last run of the query may be about to close.
 _LAST_RUN = 10.0
-# Seconds for which the address of this machine's name is looked up.
-_LOOK_UP = 5.0
+# Seconds for which a name of this machine is looked up: a name server that is away may take 5 before the next
+# one is asked.
+_LOOK_UP = 15.0
 # Seconds between two attempts to listen.
 _LISTEN_POLL = 0.1
 
@@ -256,9 +257,12 @@ def frame_server_host(option: str | None) -> str:
 
 def _named_addresses() -> Iterator[str]:
     """The addresses of the machine's own name, IPv4 first. Debian gives it 127.0.1.1."""
+    name = socket.gethostname()
     try:
-        found = look_up(socket.gethostname(), None, Deadline.after(_LOOK_UP))
-    except OSError:
+        found = look_up(name, None, Deadline.after(_LOOK_UP))
+    except OSError as error:
+        if isinstance(error, TimeoutError):
+            log.warning("%s: %s. If tasks cannot reach the driver, set frameServerHost", name, error)
         return
     for wanted in _ELSEWHERE:
         yield from (str(address[0]) for family, *_, address in found if family == wanted)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_stomp.brokers import Dialect
-from spark_stomp.errors import ClientIdInUse, StompError, SubscriptionForgotten
+from spark_stomp.errors import ClientIdInUse, MessageUndeliverable, StompError, SubscriptionForgotten
 from spark_stomp.quoting import listed
 
 # Characters of a broker's error that the status shows.
@@ -190,8 +190,8 @@ class ReceiverStatus:
 
     @property
     def is_away(self) -> bool:
-        """Whether it has no subscription, and is about to have one."""
-        return not self.subscribed and self.refused is None
+        """Whether it has no subscription, and is about to have one: it has not ended."""
+        return not self.subscribed and not isinstance(self.refused, MessageUndeliverable)
 
     def away_after(self, what: str) -> str:
         """Why it is away, although ``what`` is over, which limits a run."""

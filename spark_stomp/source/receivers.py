@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from spark_stomp.arrow import Flaw
 from spark_stomp.deadline import Deadline
@@ -102,7 +102,7 @@ class ReceiverGroup:
             self._receivers = [Receiver(one, its, self._tell) for one, its in both]
             of_streams = zip(streams, streamed, strict=True)
             self._receivers += [Receiver(one, its, self._tell, StreamReading) for one, its in of_streams]
-            self._refusal = DelayedFailure(self._deliveries)
+            self._refusal = DelayedFailure(self._deliveries, self._streams)
             self._judging = threading.Lock()
             self.flaws = FlawCounts()
             self.frame_server = open_frame_server(options, self.logs.read, self._take_report)
@@ -162,7 +162,7 @@ class ReceiverGroup:
         # One thread at a time: the status writer asks too, and an older snapshot must not be judged last.
         with self._judging:
             refused = any(one.inbox.refused for one in self._deliveries)
-            refusal = self._refusal.failure(self.statuses() if refused else [], time.monotonic())
+            refusal = self._refusal.failure(self.statuses() if refused else (), time.monotonic())
         return next(filter(None, failures), refusal)
 
     def commit(self, committed: Offset) -> None:
@@ -257,18 +257,35 @@ class ReceiverGroup:
             receiver.wake()
 
 
+class _Refused(NamedTuple):
+    """``held`` refuses a message with ``error``, and what came before is below ``ends``, by logs."""
+
+    held: Deliveries
+    error: StompError
+    ends: Mapping[Log, int]
+
+    @property
+    def stands(self) -> bool:
+        """Whether its connection has not broken since."""
+        return self.held.inbox.refused is self.error
+
+
 class DelayedFailure:
     """Delays the error of a message that cannot be taken until all before it is committed (contract 4 and 7).
 
     It is malformed, or the broker cannot deliver it. Messages of other receivers count as received before it
     if they came before it, or in the first moment after the start. Otherwise one destination's malformed
     message would end the query at every start, before the other destinations give any rows.
+
+    ``deliveries`` are those of the receivers whose statuses are asked about, in their order, and ``streams``
+    the logs of the streams among them.
     """
 
-    def __init__(self, deliveries: Sequence[Deliveries]) -> None:
+    def __init__(self, deliveries: Sequence[Deliveries], streams: Sequence[StreamLog] = ()) -> None:
         self._deliveries = deliveries
+        self._streams = streams
         self._since: float | None = None
-        self._before: dict[Log, int] | None = None
+        self._refused: _Refused | None = None
 
     def failure(self, statuses: Sequence[ReceiverStatus], now: float) -> StompError | None:
         """The error with which the query fails at the monotonic time ``now``; None if it has to wait.
@@ -276,32 +293,44 @@ class DelayedFailure:
         If the connection is lost meanwhile, the broker redelivers the messages and the malformed one, and the
         wait begins again.
         """
-        refusing = [one for one in self._deliveries if one.inbox.refused is not None]
-        if not refusing:
-            self._since = self._before = None
-            return None
-        ends = self._ends()
-        if self._before is None:
-            if any(one.inbox.pending for one in refusing) or self._is_first_moment(statuses, now):
+        refused = self._refused
+        if refused is None or not refused.stands:
+            self._refused = refused = self._next(statuses, now)
+            if refused is None:
                 return None
-            # Later messages do not count: under load some are always uncommitted.
-            self._before = ends
         # The messages of a broken connection get no numbers: then the logs end earlier.
-        if any(one.committed < min(end, ends.get(one, 0)) for one, end in self._before.items()):
+        ends = self._ends()
+        if any(one.committed < min(end, ends.get(one, 0)) for one, end in refused.ends.items()):
             return None
-        return None if any(one.acks_pending for one in refusing) else refusing[0].inbox.refused
+        return None if refused.held.acks_pending or not refused.stands else refused.error
+
+    def _next(self, statuses: Sequence[ReceiverStatus], now: float) -> _Refused | None:
+        """One behind whose receiver's other messages it is, once the first moment is over."""
+        if not any(status.refused for status in statuses):
+            self._since = None
+            return None
+        if self._is_first_moment(statuses, now):
+            return None
+        for held, status in zip(self._deliveries, statuses, strict=True):
+            if status.refused is not None and not held.inbox.pending:
+                # Later messages do not count: under load some are always uncommitted.
+                return _Refused(held, status.refused, self._ends())
+        return None
 
     def _ends(self) -> dict[Log, int]:
-        """Where each log ends once all that has come has numbers."""
+        """Where each log ends once all that has come has numbers; of a stream, no later than the run."""
         ends: dict[Log, int] = {}
         for each in {one.log for one in self._deliveries}:
             with each.index.lock:
                 ends[each] = each.end + sum(one.inbox.pending for one in self._deliveries if one.log is each)
+        for one in self._streams:
+            if one.until is not None:
+                ends[one.frames] = min(ends[one.frames], one.until)
         return ends
 
     def _is_first_moment(self, statuses: Sequence[ReceiverStatus], now: float) -> bool:
-        if any(status.refused is not None and not status.subscribed for status in statuses):
-            return False  # only after several connections
+        if any(not status.subscribed and not status.is_away for status in statuses):
+            return False  # one has ended: only after several connections
         if not all(status.subscribed for status in statuses):
             return True
         self._since = since = self._since or now

@@ -28,14 +28,17 @@ log = get_log(__name__)
 
 
 class StreamLog:
-    """The messages of the only destination in ``settings``, a stream. ``deliveries`` has received them."""
+    """The messages of the only destination in ``settings``, a stream. ``deliveries`` has received them.
+
+    ``until``: the offset where batches end; None if they end nowhere.
+    """
 
     def __init__(self, settings: ReceiverSettings, deliveries: StreamDeliveries) -> None:
         (self.destination,) = settings.destinations
         self.name = STREAM + stream_name(self.destination)
         self._options = settings.options
         self._deliveries = deliveries
-        self._until: int | None = None
+        self.until: int | None = None
         # RabbitMQ does not tell where what passes a filter ends.
         filtered = any(name in STREAM_FILTERS for name, _ in self._options.subscribe_headers)
         self._not_yet = None if filtered else False
@@ -74,18 +77,18 @@ class StreamLog:
             self._deliveries.begin_at(start_at(low), end.id, wanted=end.next)
 
     def stop_at(self, end: int | None) -> None:
-        """Batches end at the offset ``end``, where the stream ended when the run began; None: nowhere."""
-        self._until = end
+        """Batches end at the offset ``end``, where the stream ended when the run began."""
+        self.until = end
 
     def available(self, low: int, statuses: Statuses) -> list[Available]:
         stream, status = self._deliveries.stream, statuses[self._deliveries.inbox.name]
         # In this order, because more may come meanwhile: whether all is here, the end, the first message.
         complete = None
-        if self._until is not None:
-            complete = stream.has_all_below(self._until) or self._not_yet
+        if self.until is not None:
+            complete = stream.has_all_below(self.until) or self._not_yet
         high = stream.next or 0
-        if self._until is not None:
-            high = min(high, self._until)
+        if self.until is not None:
+            high = min(high, self.until)
         low = self.frames.next_held(low)
         sizes, full, window_bytes = self.frames, status.window_full, status.window_bytes
         high = max(low, high)

@@ -9,19 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import by_hand
+from support.by_hand import block_of, of_queues, of_stream
 from support.driven import MODES, Run
+from support.options import source_options
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp import files
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import MalformedMessageError
-from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverStatus
+from spark_stomp.receiver import DedupIndex, Deliveries, Log, ReceiverSettings, ReceiverStatus
 from spark_stomp.source.receivers import DelayedFailure
+from spark_stomp.source.stream_log import StreamLog
 
 QUEUE, OTHER = "/queue/a", "/queue/b"
 BAD = b"no colon\n"
-ERROR = MalformedMessageError("bad")
+ERROR, ERROR_AGAIN = MalformedMessageError("bad"), MalformedMessageError("bad")
 STATUS = ReceiverStatus("r", True, 0, 0, 0, 0, last_active=0.0, window_full=False, failure=None)
 GOOD = [b"m%d" % number for number in range(40)]
 
@@ -142,14 +145,12 @@ def test_it_is_refused_again_on_another_connection(devbroker: DevBroker) -> None
 
 def receive(held: Deliveries, count: int) -> None:
     """A block of so many messages."""
-    ends = [10 * number for number in range(1, count + 1)]
-    block = MessageBlock(b"MESSAGE\n\n\0" * count, ends, [b"1"] * count, [None] * count)
-    held.receive(block, received_at=0, version="1.2", dialect="")
+    by_hand.receive(held, block_of([b"MESSAGE\n\n\0"] * count, [b"1"] * count, [None] * count))
 
 
 def holding(*counts: int, log: Log | None = None) -> Deliveries:
     """A receiver with blocks of so many messages."""
-    held = Deliveries(1 << 20, log or Log(DedupIndex()))
+    held = of_queues(log)
     held.connected(keyed=False)
     for count in counts:
         receive(held, count)
@@ -172,32 +173,76 @@ def refusing(*counts: int, log: Log | None = None) -> Deliveries:
     return held
 
 
+def seen(held: Deliveries) -> ReceiverStatus:
+    return replace(STATUS, refused=held.inbox.refused)
+
+
 def test_what_another_receiver_is_about_to_bring_is_waited_for() -> None:
     """Until it is subscribed and has had a moment."""
-    first = refusing()
-    refusal = DelayedFailure([first, holding()])
+    first, second = refusing(), holding()
+    refusal = DelayedFailure([first, second])
     refused, other = replace(STATUS, name="a", refused=ERROR), replace(STATUS, name="b")
     assert refusal.failure([refused, replace(other, subscribed=False)], 100.0) is None
     assert refusal.failure([refused, replace(other, last_active=100.0)], 100.1) is None
     assert refusal.failure([refused, replace(other, last_active=100.0)], 100.3) is ERROR
     # The connection broke, and the message came again.
     first.disconnected(redelivers=True)
-    assert refusal.failure([STATUS, other], 101.0) is None
+    assert refusal.failure([replace(STATUS, subscribed=False), other], 101.0) is None
     first.connected(keyed=False)
-    first.refuse(ERROR, len(BAD))
+    first.refuse(ERROR_AGAIN, len(BAD))
+    refused = replace(refused, refused=ERROR_AGAIN)
     assert refusal.failure([refused, replace(other, last_active=101.0)], 101.1) is None
+    assert refusal.failure([refused, replace(other, last_active=101.0)], 101.4) is ERROR_AGAIN
+
+
+def test_a_connection_that_breaks_meanwhile_is_no_receiver_that_has_ended() -> None:
+    """Its status may be a moment older than what it holds, or the other way round."""
+    first, second = refusing(), holding()
+    refusal = DelayedFailure([first, second])
+    breaking = replace(STATUS, refused=ERROR, subscribed=False)
+    assert refusal.failure([breaking, replace(STATUS, subscribed=False)], 100.0) is None
+    first.disconnected(redelivers=True)
+    assert refusal.failure([replace(STATUS, refused=ERROR), STATUS], 101.0) is None
+    first.refuse(ERROR_AGAIN)
+    assert refusal.failure((), 102.0) is None
+
+
+def test_of_two_it_is_the_error_of_the_one_that_all_was_read_before() -> None:
+    log = Log(DedupIndex())
+    first, second = holding(1, log=log), refusing(log=log)
+    refusal = DelayedFailure([first, second])
+    assert refusal.failure([seen(first), seen(second)], 101.0) is None
+    receive(first, 5)
+    first.refuse(ERROR_AGAIN, len(BAD))
+    commit(first, 1, 1)
+    assert refusal.failure([seen(first), seen(second)], 101.0) is ERROR
+
+
+def test_nothing_is_waited_for_that_is_behind_the_end_of_a_run() -> None:
+    """The receiver of a stream reads on, and no batch of this run takes that."""
+    settings = ReceiverSettings.of(source_options("stomp://h", "/amq/queue/a", startingOffsets="earliest"))
+    held, first = of_stream("a#0"), refusing()
+    held.connected(keyed=False)
+    stream = StreamLog(settings[0], held)
+    held.receive_from(0, block_of([b"MESSAGE\n\n\0"] * 10), received_at=0, version="1.2", dialect="rabbitmq")
+    refusal = DelayedFailure([first, held], [stream])
+    stream.stop_at(5)
+    held.log.commit(4)
+    assert refusal.failure([seen(first), seen(held)], 101.0) is None
+    held.log.commit(5)
+    assert refusal.failure([seen(first), seen(held)], 101.0) is ERROR
 
 
 class TestWhatIsWaitedFor:
     def begin(self, held: Deliveries, *others: Deliveries) -> None:
         """All that came before the malformed message waits in ``held``, or in inboxes of others."""
-        self.held = held
-        self.refusal = DelayedFailure([held, *others])
+        self.held, self.all = held, [held, *others]
+        self.refusal = DelayedFailure(self.all)
         assert self.waits
 
     @property
     def waits(self) -> bool:
-        failure = self.refusal.failure([replace(STATUS, refused=ERROR)], 101.0)
+        failure = self.refusal.failure([*map(seen, self.all)], 101.0)
         assert failure in (None, ERROR)
         return failure is None
 

@@ -84,7 +84,9 @@ def named(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     monkeypatch.setattr("socket.getaddrinfo", resolve)
 
 
-def test_a_look_up_that_hangs_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_up_that_hangs_has_a_limit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     answers = threading.Event()
     monkeypatch.setattr("spark_stomp.transport.addresses._LOOK_UPS", {})  # what hangs is this test's alone
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [answers.wait(PATIENCE)])
@@ -95,6 +97,7 @@ def test_a_look_up_that_hangs_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> No
     begun = time.monotonic()
     try:
         assert frame_server_host(None) == "10.9.8.7"
+        assert "look-up of its name has no answer. If tasks cannot" in caplog.text
         with pytest.raises(OSError, match="look-up of its name"):
             server.listening("driver.example", 0, 0.0)
     finally:
