@@ -21,7 +21,8 @@
 
 A command is a module with ``add_arguments(parser)`` and ``run(arguments)``, which returns the exit code
 and may raise UsageError, StompError and OSError. Its docstring is its help. None needs Spark.
-docs/command-line.md lists the exit codes too.
+docs/command-line.md lists the exit codes too. One that writes by itself, or imports ``rich``, is named in
+tests/unit/test_strangers.py or test_architecture.py.
 """
 
 from __future__ import annotations
