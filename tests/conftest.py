@@ -18,7 +18,7 @@ from support.soak import EXAMPLES
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.receiver import stream_offsets
 from spark_stomp.transport import logins, retry
-from spark_stomp.transport.addresses import ADDRESSES
+from spark_stomp.transport.addresses import _LOOK_UPS, ADDRESSES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -150,8 +150,9 @@ def quick_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_failed_addresses() -> None:
-    """Another test may have had the same port."""
+    """Another test may have had the same port, or a look-up of the same name that still hangs."""
     ADDRESSES.forget(list(ADDRESSES._failed))
+    _LOOK_UPS.clear()
 
 
 @pytest.fixture

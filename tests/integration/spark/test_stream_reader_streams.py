@@ -131,7 +131,7 @@ def test_where_streams_end_is_asked_once_in_a_run(monkeypatch: pytest.MonkeyPatc
 
     def ends(until_now: bool) -> list[int | None]:
         group.fix_ends(until_now=until_now)
-        return [one._until for one in group._streams]
+        return [one.until for one in group._streams]
 
     try:
         assert [ends(True), ends(True), ends(False), ends(True)] == [

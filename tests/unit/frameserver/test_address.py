@@ -88,7 +88,6 @@ def test_a_look_up_that_hangs_has_a_limit(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = threading.Event()
-    monkeypatch.setattr("spark_stomp.transport.addresses._LOOK_UPS", {})  # what hangs is this test's alone
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [answers.wait(PATIENCE)])
     monkeypatch.setattr(server, "_LOOK_UP", 0.1)
     monkeypatch.setattr(server, "master_is_local", lambda: False)
