@@ -323,9 +323,11 @@ class DelayedFailure:
         for each in {one.log for one in self._deliveries}:
             with each.index.lock:
                 ends[each] = each.end + sum(one.inbox.pending for one in self._deliveries if one.log is each)
-        for one in self._streams:
-            if one.until is not None:
-                ends[one.frames] = min(ends[one.frames], one.until)
+        for stream in self._streams:
+            # Each may change meanwhile: the log if the stream begins anew, the end with Spark's next call.
+            messages, until = stream.frames, stream.until
+            if until is not None and messages in ends:
+                ends[messages] = min(ends[messages], until)
         return ends
 
     def _is_first_moment(self, statuses: Sequence[ReceiverStatus], now: float) -> bool:

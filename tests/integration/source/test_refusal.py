@@ -231,6 +231,11 @@ def test_nothing_is_waited_for_that_is_behind_the_end_of_a_run() -> None:
     assert refusal.failure([seen(first), seen(held)], 101.0) is None
     held.log.commit(5)
     assert refusal.failure([seen(first), seen(held)], 101.0) is ERROR
+    # It begins anew, in the moment of the question: its log is another one.
+    other = StreamLog(settings[0], of_stream("a#0"))
+    other.stop_at(5)
+    refusal = DelayedFailure([first, held], [other])
+    assert refusal.failure([seen(first), seen(held)], 101.0) is None
 
 
 class TestWhatIsWaitedFor:
